@@ -44,6 +44,7 @@ use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch};
 use kafkalog::internal::arrow::append::{Appended, append_rows};
 use kafkalog::internal::arrow::encode::{DEFAULT_BATCH_SIZE, EncodeOptions, Encoder};
 use kafkalog::internal::compress::Compressor;
+use kafkalog::internal::format::batch::RECORD_BATCH_OVERHEAD;
 use kafkalog::internal::load::LoadRequest;
 use kafkalog::internal::log::config::LogConfig;
 use kafkalog::internal::producers::DEFAULT_PRODUCER_ID_EXPIRATION_MS;
@@ -209,7 +210,8 @@ fn append_plain(data: &Data, folder: &Path, config: &LogConfig) -> u64 {
         for row in 0..values.len() {
             let (key, value) = (keys.as_ref().map(|keys| keys.value(row)), values.value(row));
             let size = value.len() + key.map_or(0, <[u8]>::len) + 12;
-            if builder.count() > 0 && builder.size() + size > DEFAULT_BATCH_SIZE {
+            if builder.size() > RECORD_BATCH_OVERHEAD && builder.size() + size > DEFAULT_BATCH_SIZE
+            {
                 send(&mut builder);
             }
             builder

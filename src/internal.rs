@@ -158,7 +158,8 @@ pub mod records {
         pub use crate::records::plain::{batch, walk};
     }
     pub mod validate {
-        pub use crate::records::validate::{LeaderRules, LeaderValidator, Placement};
+        pub use crate::records::leader::{LeaderValidator, Placement};
+        pub use crate::records::validate::LeaderRules;
     }
     pub mod walk {
         pub use crate::records::walk::Walk;

@@ -36,6 +36,13 @@
         reason = "the bindings use more than the front door; their build finds what is dead"
     )
 )]
+#![cfg_attr(
+    not(feature = "internal"),
+    expect(
+        unreachable_pub,
+        reason = "`internal` reaches it for tests and benches"
+    )
+)]
 
 // The layers, lowest first. Imports point down only, and siblings do not import each other (`tests/rust/layers.rs`).
 
@@ -68,6 +75,7 @@ mod tools;
 
 mod api;
 
+#[cfg(feature = "internal")]
 #[doc(hidden)]
 pub mod internal;
 

@@ -162,6 +162,13 @@ pub enum AppendOrigin {
     /// A leader's batches, copied: nothing is refused for its producer.
     Replication,
     /// A group's or transaction's coordinator: epochs are checked, sequences are not.
+    #[cfg_attr(
+        not(feature = "internal"),
+        expect(
+            dead_code,
+            reason = "no tool is one; what would be asked of it stands where the others are"
+        )
+    )]
     Coordinator,
     /// A producer: everything is checked.
     Client,

@@ -166,12 +166,6 @@ impl Columns {
         })
     }
 
-    /// What [`Columns::finish`] makes.
-    #[must_use]
-    pub(crate) fn schema(&self) -> &SchemaRef {
-        &self.schema
-    }
-
     /// Rows so far.
     #[must_use]
     pub(crate) const fn rows(&self) -> usize {

@@ -115,12 +115,6 @@ impl Encoder {
         }
     }
 
-    /// How rows become batches.
-    #[must_use]
-    pub const fn options(&self) -> &EncodeOptions {
-        &self.options
-    }
-
     /// Has the rows of the next Arrow batch count from this number on in what errors say.
     #[must_use]
     pub const fn numbered_from(mut self, first_row: usize) -> Self {
@@ -227,12 +221,6 @@ pub struct PendingRows<'a> {
 }
 
 impl PendingRows<'_> {
-    /// Rows taken so far: the number of the first one that is in no batch yet.
-    #[must_use]
-    pub const fn position(&self) -> usize {
-        self.at
-    }
-
     /// The next batches: so many that they come to `least` bytes, but one at least, or what there is; `None` after the last
     /// row. Rows without a timestamp get `now_ms`. Without offsets of their own the batches' base offsets are 0, for the log
     /// to say. If the log has begun to write the last of those given before, it comes again, in front, and what is written

@@ -12,7 +12,6 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use arrow_array::RecordBatch;
-use arrow_schema::SchemaRef;
 
 use super::columns::{ColumnOptions, FULL};
 use super::reader::{Done, RecordReader};
@@ -38,7 +37,6 @@ const PACE: Duration = Duration::from_millis(50);
 /// Reads ranges with several threads. Batches come in the same order as from one thread; they end where pieces end.
 #[derive(Debug)]
 pub struct ParallelReader {
-    schema: SchemaRef,
     shared: Arc<Shared>,
     /// Taken by a thread or by us, in order.
     under_way: VecDeque<Piece>,
@@ -141,7 +139,6 @@ impl ParallelReader {
             is_stopped: AtomicBool::new(false),
         });
         let mut all = Self {
-            schema: reader.schema(),
             shared,
             under_way: VecDeque::new(),
             own: Own {
@@ -166,12 +163,6 @@ impl ParallelReader {
             all.threads.push(handle);
         }
         Ok(all)
-    }
-
-    /// The schema of every batch.
-    #[must_use]
-    pub fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
     }
 
     /// What was done so far, by pieces that ended.

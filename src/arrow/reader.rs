@@ -1,10 +1,8 @@
 //! Planned ranges as a stream of record batches.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use arrow_schema::SchemaRef;
 
 use super::columns::{ColumnOptions, Columns};
 use crate::error::{Error, Result};
@@ -96,12 +94,6 @@ impl RecordReader {
             done: Done::default(),
             ended: false,
         })
-    }
-
-    /// The schema of every batch.
-    #[must_use]
-    pub fn schema(&self) -> SchemaRef {
-        Arc::clone(self.columns.schema())
     }
 
     /// Will read other ranges in the memory it has; counts start again from zero.

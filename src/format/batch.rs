@@ -33,6 +33,7 @@
 mod write;
 
 pub(crate) use write::assign;
+#[cfg(feature = "internal")]
 pub(crate) use write::set_max_timestamp;
 
 use super::attributes::Attributes;

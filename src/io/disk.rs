@@ -79,6 +79,7 @@ pub struct Disk {
 impl Disk {
     /// A disk that fails when `faults` says so.
     #[must_use]
+    #[cfg(feature = "internal")]
     pub fn with_faults(faults: Arc<dyn Faults>) -> Self {
         Self {
             faults: Some(faults),

@@ -122,12 +122,6 @@ impl LogDirLock {
         })
     }
 
-    /// The `.lock`.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Whether the lock is this process's: it is not in a forked child.
     #[must_use]
     pub fn is_held(&self) -> bool {
@@ -189,20 +183,6 @@ impl Drop for LogDirLock {
             }
             drop(lock.file);
         }
-    }
-}
-
-impl PartitionClaim {
-    /// The lock of the log dir.
-    #[must_use]
-    pub const fn lock(&self) -> &LogDirLock {
-        &self.lock
-    }
-
-    /// The partition folder's name.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
     }
 }
 
@@ -293,7 +273,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join(LOCK_FILE);
         let first = LogDirLock::acquire(folder.path()).unwrap();
-        assert!(first.is_held() && first.path() == file && file.exists());
+        assert!(first.is_held() && first.path == file && file.exists());
         // By whatever name.
         let again = LogDirLock::acquire(&folder.path().join(".")).unwrap();
         let claim = first.claim("t-0").unwrap();
@@ -301,7 +281,10 @@ mod tests {
         assert!(matches!(&refused, Error::LogLocked { path } if *path == file));
         assert!(refused.to_string().contains(".lock"), "{refused}");
         let other = again.claim("t-1").unwrap();
-        assert_eq!((other.name(), other.lock().path()), ("t-1", file.as_path()));
+        assert_eq!(
+            (other.name.as_str(), other.lock.path.as_path()),
+            ("t-1", file.as_path())
+        );
         drop((first, again));
         assert!(file.exists());
         drop(claim);

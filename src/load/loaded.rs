@@ -31,6 +31,4 @@ pub struct LoadedLog {
     pub epochs: LeaderEpochs,
     /// Producers; their snapshots are those of the plan.
     pub producers: ProducerStateManager,
-    /// The topic's id, if `partition.metadata` has one.
-    pub topic_id: Option<String>,
 }

@@ -141,7 +141,7 @@ impl Loader<'_> {
             },
         )?;
         self.look_up_first_unstable(&producers, log_start_offset)?;
-        let topic_id = self.topic_id()?;
+        self.check_topic_id()?;
         if flush_epochs {
             self.note_epochs();
         }
@@ -152,7 +152,6 @@ impl Loader<'_> {
             segments: self.segments.listed(),
             epochs: self.epochs.clone(),
             producers,
-            topic_id,
         })
     }
 
@@ -388,15 +387,15 @@ impl Loader<'_> {
             })
     }
 
-    fn topic_id(&self) -> Result<Option<String>> {
-        let folder = self.folder.clone();
-        if !folder.contains(PARTITION_METADATA) {
-            return Ok(None);
+    fn check_topic_id(&self) -> Result<()> {
+        if !self.folder.contains(PARTITION_METADATA) {
+            return Ok(());
         }
-        let text = folder.read(PARTITION_METADATA, text_limit(PARTITION_METADATA))?;
-        let path = folder.path_of(PARTITION_METADATA);
+        let text = self
+            .folder
+            .read(PARTITION_METADATA, text_limit(PARTITION_METADATA))?;
         parse_partition_metadata(&text)
-            .map(Some)
-            .map_err(|error| error.at(&path))
+            .map(drop)
+            .map_err(|error| error.at(&self.folder.path_of(PARTITION_METADATA)))
     }
 }

@@ -1,6 +1,5 @@
 //! A plan: the folder as loading leaves it, and what is planned after that.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::loaded::LoadedLog;
@@ -10,7 +9,7 @@ use super::segments::Segments;
 use crate::error::Result;
 use crate::format::entry::ProducerState;
 use crate::format::file_name::{FileKind, FileName, FileState};
-use crate::io::overlay::{Action, FileChange, Overlay};
+use crate::io::overlay::{FileChange, Overlay};
 use crate::io::storage::ReadFolder;
 #[cfg(test)]
 use crate::io::storage::Storage;
@@ -154,15 +153,10 @@ impl Plan {
         &self.deleted
     }
 
-    /// The steps, in order.
-    #[must_use]
-    pub fn actions(&self) -> Vec<Action> {
-        self.folder.actions()
-    }
-
     /// Every file that will be there, and its length.
+    #[cfg(feature = "internal")]
     #[must_use]
-    pub fn files(&self) -> BTreeMap<String, u64> {
+    pub fn files(&self) -> std::collections::BTreeMap<String, u64> {
         let files = self.folder.files().into_iter();
         files
             .map(|(name, content)| (name, content.length()))

@@ -3,10 +3,13 @@
 use super::loaded::LoadedLog;
 use super::plan::Plan;
 use super::segments::Segment;
-use crate::error::{Error, Result};
+#[cfg(feature = "internal")]
+use crate::error::Error;
+use crate::error::Result;
 use crate::format::checkpoint::{LEADER_EPOCH_CHECKPOINT, write_epochs};
 use crate::format::file_name::{FileKind, FileState};
 use crate::io::overlay::content::Content;
+#[cfg(feature = "internal")]
 use crate::io::storage::ReadFolder as _;
 use crate::log::config::LogConfig;
 use crate::log::retention::{RetainedLog, Rule, SegmentAge, expired};
@@ -63,6 +66,7 @@ impl Plan {
     ///
     /// # Errors
     /// `OffsetOutOfRange` above the high watermark; `Io`.
+    #[cfg(feature = "internal")]
     pub fn increment_log_start(&mut self, offset: Offset, high_watermark: Offset) -> Result<()> {
         let log = loaded!(self, ());
         if offset > high_watermark {

@@ -45,15 +45,6 @@ impl BrokerCompression {
             Self::Fixed(codec) => codec.name(),
         }
     }
-
-    /// The codec that a batch with codec `source` is stored with (`BrokerCompressionType.targetCompression`).
-    #[must_use]
-    pub const fn target(self, source: Compression) -> Compression {
-        match self {
-            Self::Producer => source,
-            Self::Fixed(codec) => codec,
-        }
-    }
 }
 
 /// `cleanup.policy`: what may remove old records.
@@ -90,7 +81,8 @@ macro_rules! settings {
 
         impl LogConfig {
             /// Kafka's names of all settings.
-            pub const NAMES: &'static [&'static str] = &[$($name),+];
+            #[cfg(test)]
+            pub(super) const NAMES: &'static [&'static str] = &[$($name),+];
 
             /// Sets one setting, by Kafka's name or with underscores in place of the dots.
             ///

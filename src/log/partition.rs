@@ -54,6 +54,7 @@ impl PartitionLog {
     }
 
     /// The log as it was listed when it was opened.
+    #[cfg(feature = "internal")]
     #[must_use]
     pub const fn listed(&self) -> &ListedLog {
         &self.listed

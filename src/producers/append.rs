@@ -74,8 +74,8 @@ impl ProducerAppend {
     }
 
     /// The producer's state after this append; only of the batches in it.
-    #[must_use]
-    pub const fn updated(&self) -> &ProducerEntry {
+    #[cfg(test)]
+    pub(super) const fn updated(&self) -> &ProducerEntry {
         &self.updated
     }
 

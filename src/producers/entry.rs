@@ -92,14 +92,14 @@ impl ProducerEntry {
     }
 
     /// Its last batches, at most [`BATCHES_TO_RETAIN`], oldest first.
-    #[must_use]
-    pub fn batches(&self) -> impl ExactSizeIterator<Item = &BatchMetadata> {
+    #[cfg(test)]
+    pub(super) fn batches(&self) -> impl ExactSizeIterator<Item = &BatchMetadata> {
         self.batches.iter()
     }
 
     /// Sequence of its oldest kept record, -1 for none.
-    #[must_use]
-    pub fn first_sequence(&self) -> i32 {
+    #[cfg(test)]
+    pub(super) fn first_sequence(&self) -> i32 {
         self.batches
             .front()
             .map_or(NO_SEQUENCE, BatchMetadata::first_sequence)

@@ -7,7 +7,9 @@ use crate::compress::{Codec, Compressor};
 use crate::error::{Error, Result};
 use crate::format::attributes::Attributes;
 use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
-use crate::format::control::{ControlType, EndTransactionMarker};
+use crate::format::control::ControlType;
+#[cfg(feature = "internal")]
+use crate::format::control::EndTransactionMarker;
 use crate::format::record::{Header, HeaderIter, NewRecord, key_text};
 use crate::records::RecordSlot;
 use crate::types::{
@@ -127,12 +129,6 @@ impl BatchBuilder {
         };
     }
 
-    /// Records taken in so far.
-    #[must_use]
-    pub const fn count(&self) -> i32 {
-        self.count
-    }
-
     /// The batch's size were it finished now without compression.
     #[must_use]
     pub const fn size(&self) -> usize {
@@ -203,6 +199,7 @@ impl BatchBuilder {
     ///
     /// # Errors
     /// As [`BatchBuilder::append`], save that a header key that is not UTF-8 becomes what Java reads ([`key_text`]).
+    #[cfg(feature = "internal")]
     pub(crate) fn append_slot(&mut self, source: &[u8], slot: &RecordSlot) -> Result<()> {
         let offset = self.next_offset();
         self.ensure_taken(offset, slot.timestamp)?;
@@ -417,6 +414,7 @@ const MOST: usize = i32::MAX as usize - (64 << 10);
 /// # Errors
 /// `InvalidArgument` without a producer id and epoch, or for a kind that ends no transaction; `InvalidRecord` for a
 /// timestamp below 0 that is not -1.
+#[cfg(feature = "internal")]
 pub fn end_transaction(
     options: BatchOptions,
     timestamp: TimestampMs,

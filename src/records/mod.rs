@@ -13,6 +13,8 @@ pub(crate) mod chunk;
 pub(crate) mod control;
 pub(crate) mod encoded;
 pub(crate) mod filtered;
+#[cfg(feature = "internal")]
+pub(crate) mod leader;
 pub(crate) mod legacy;
 pub(crate) mod parts;
 pub(crate) mod plain;

@@ -15,6 +15,7 @@ use crate::format::record::Record;
 /// # Errors
 /// `InvalidRecord` where a record is broken, or the records and the header's count differ; its position counts from
 /// the beginning of `source`. The records before it are in `out`.
+#[cfg(feature = "internal")]
 pub fn walk(
     source: &[u8],
     records_start: usize,

@@ -129,6 +129,7 @@ impl<'a> Transactions<'a> {
     }
 
     /// Believes an index even if a walk over the headers would be cheaper.
+    #[cfg(feature = "internal")]
     #[must_use]
     pub const fn preferring_indexes(mut self) -> Self {
         self.walked_for_entry = 0;
@@ -137,6 +138,7 @@ impl<'a> Transactions<'a> {
     }
 
     /// How often a segment's headers were walked over, for want of a file that could be believed.
+    #[cfg(feature = "internal")]
     #[must_use]
     pub fn walks(&self) -> usize {
         self.events.len()

@@ -57,6 +57,7 @@ impl WholeBatches {
     }
 
     /// Bytes handed out.
+    #[cfg(feature = "internal")]
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.bytes

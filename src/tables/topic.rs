@@ -87,12 +87,14 @@ impl Topic {
 }
 
 /// How many topics there are.
+#[cfg(feature = "internal")]
 pub const TOPICS: usize = Topic::ALL.len();
 
 /// What key and value of a record of one of the topics say, secrets and all, in both ways of showing it; for tests.
 ///
 /// # Errors
 /// `Internal` where the table of messages is broken.
+#[cfg(feature = "internal")]
 pub fn as_json(topic: usize, key: Option<&[u8]>, value: Option<&[u8]>) -> Result<Vec<Vec<u8>>> {
     let mut decoder = Decoder::new()?;
     let mut said = Vec::new();

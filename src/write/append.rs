@@ -1,7 +1,7 @@
-//! Appending, as a leader, which gives offsets, or as a follower, which keeps them (`UnifiedLog.append`).
+//! Appending as a follower, which keeps the offsets it is given, and what every append does (`UnifiedLog.append`).
 
 use super::WritableLog;
-use super::checks::{Checked, Rules, check, headers};
+use super::checks::{Checked, Rules, check};
 use crate::error::{Error, Refusal, Result};
 use crate::format::batch::BatchHeader;
 use crate::io::appender::Bytes;
@@ -10,31 +10,8 @@ use crate::producers::Analysis;
 use crate::producers::append::{CompletedTxn, TV_UNKNOWN};
 use crate::producers::entry::BatchMetadata;
 use crate::records::control::EndTransaction;
-use crate::records::validate::Placement;
 use crate::segment::writer::roll::{RollParams, RollReasons};
 use crate::types::{AppendOrigin, NO_TIMESTAMP, Offset, Position, TimestampMs};
-
-/// What a leader says about an append.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LeaderAppend {
-    /// Its epoch, written into the batches.
-    pub leader_epoch: i32,
-    /// Who appends.
-    pub origin: AppendOrigin,
-    /// Of a transaction's marker: the version of the protocol, -1 where it is not known (KIP-890).
-    pub transaction_version: i16,
-}
-
-impl Default for LeaderAppend {
-    /// A client's, in epoch 0.
-    fn default() -> Self {
-        Self {
-            leader_epoch: 0,
-            origin: AppendOrigin::Client,
-            transaction_version: TV_UNKNOWN,
-        }
-    }
-}
 
 /// What became of an append (`LogAppendInfo`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,68 +68,6 @@ pub(super) struct Append<'a> {
 }
 
 impl<S: Storage> WritableLog<S> {
-    /// Appends as the leader: the batches in `records` get offsets from the log end on, the epoch, and the topic's
-    /// timestamp type; they are encoded again where the codec or the format asks for it. `records` is then what was
-    /// written. From a client: one batch, its offsets from 0 on.
-    ///
-    /// # Errors
-    /// Before anything is written: those of [`check`] and of
-    /// [`LeaderValidator`](crate::records::validate::LeaderValidator), `ProducerRefused`, `Refused`. A leader epoch or a
-    /// new segment may have been noted by then, as in Kafka. `Io`, and then the log takes nothing more.
-    pub fn append_as_leader(
-        &mut self,
-        records: &mut Vec<u8>,
-        how: &LeaderAppend,
-        now_ms: TimestampMs,
-    ) -> Result<AppendInfo> {
-        self.check_failed()?;
-        let max_message_bytes = usize::try_from(self.options.config.max_message_bytes);
-        let max_message_bytes = max_message_bytes.unwrap_or_default();
-        let rules = Rules {
-            origin: how.origin,
-            max_batch_size: Some(max_message_bytes),
-            offsets_given: false,
-            leader_epoch: how.leader_epoch,
-        };
-        let checked = check(records, &rules)?;
-        if checked.headers.is_empty() {
-            return Ok(self.nothing(&checked));
-        }
-        records.truncate(checked.size);
-        let placement = Placement {
-            base_offset: self.log_end_offset,
-            leader_epoch: how.leader_epoch,
-            now_ms,
-            origin: how.origin,
-        };
-        let rules = self.options.config.leader_rules()?;
-        let validated = self.validator.validate(records, &rules, &placement)?;
-        let headers = headers(records)?;
-        if validated.is_reencoded
-            && let Some(header) = headers.iter().find(|h| h.size > max_message_bytes)
-        {
-            return Err(Error::refused(
-                Refusal::RecordTooLarge,
-                format!(
-                    "a batch of {} bytes after re-encoding, above {max_message_bytes}",
-                    header.size
-                ),
-            ));
-        }
-        let append = Append {
-            records,
-            begun: 0,
-            headers: &headers,
-            first_offset: Some(placement.base_offset),
-            last_offset: validated.next_offset.saturating_sub(1),
-            max_timestamp: validated.max_timestamp,
-            log_append_time: validated.log_append_time.unwrap_or(NO_TIMESTAMP),
-            origin: how.origin,
-            transaction_version: how.transaction_version,
-        };
-        self.append_guarded(&append, now_ms)
-    }
-
     /// Appends as a follower: whole batches, with the offsets and epochs they have. Batches from the first one of an epoch
     /// above `leader_epoch` on are left out.
     ///
@@ -202,7 +117,7 @@ impl<S: Storage> WritableLog<S> {
         )
     }
 
-    fn nothing(&self, checked: &Checked) -> AppendInfo {
+    pub(super) fn nothing(&self, checked: &Checked) -> AppendInfo {
         AppendInfo {
             first_offset: checked.first_offset.unwrap_or(-1),
             last_offset: checked.last_offset,

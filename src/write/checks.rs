@@ -71,6 +71,7 @@ fn next(records: &[u8], at: usize) -> Result<Option<BatchHeader>> {
 }
 
 /// The headers of batches that are known to be whole.
+#[cfg(feature = "internal")]
 pub(super) fn headers(records: &[u8]) -> Result<Vec<BatchHeader>> {
     let mut headers = Vec::new();
     let mut at = 0usize;

@@ -2,10 +2,11 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`append`] | as a leader, which gives offsets, or as a follower, which keeps them |
+//! | [`append`] | as a follower, which keeps offsets; what every append does |
 //! | [`checkpoints`] | the offset checkpoints of a log dir, after its logs were loaded |
 //! | [`checks`] | what is asked of batches before they are appended |
 //! | `encoded` | batches that were encoded here, as many as go in one write |
+//! | `leader` | what tests and Kafka's traces alone call: as a leader, which gives offsets |
 //! | `offsets` | high watermark, log start, leader epochs, the last stable offset |
 //! | `open` | loading, then opening |
 //! | `rebuild` | producer state out of the batches after a snapshot |
@@ -39,7 +40,6 @@ use crate::io::storage::Storage;
 use crate::log::config::LogConfig;
 use crate::log::epochs::LeaderEpochs;
 use crate::producers::{DEFAULT_PRODUCER_ID_EXPIRATION_MS, ProducerStateManager};
-use crate::records::validate::LeaderValidator;
 use crate::segment::files::sync_segment;
 use crate::segment::writer::WritableSegment;
 use crate::types::{Offset, TimestampMs};
@@ -48,6 +48,8 @@ pub(crate) mod append;
 pub(crate) mod checkpoints;
 pub(crate) mod checks;
 mod encoded;
+#[cfg(feature = "internal")]
+mod leader;
 mod offsets;
 mod open;
 mod rebuild;
@@ -62,7 +64,9 @@ pub(crate) mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use append::{AppendInfo, LeaderAppend};
+pub use append::AppendInfo;
+#[cfg(feature = "internal")]
+pub use leader::LeaderAppend;
 pub(crate) use segments::SegmentInfo;
 use segments::Segments;
 use truncate::Deleted;
@@ -129,7 +133,6 @@ pub struct WritableLog<S: Storage = DiskFolder> {
     last_flush_ms: TimestampMs,
     epochs: LeaderEpochs,
     producers: ProducerStateManager,
-    validator: LeaderValidator,
     deleted: Vec<Deleted>,
     /// What made the log refuse everything.
     failure: Option<String>,
@@ -192,12 +195,6 @@ impl<S: Storage> WritableLog<S> {
     #[must_use]
     pub const fn epochs(&self) -> &LeaderEpochs {
         &self.epochs
-    }
-
-    /// Whether an error of the disk has made the log refuse everything.
-    #[must_use]
-    pub const fn has_failed(&self) -> bool {
-        self.failure.is_some()
     }
 
     /// Refuses if the log has failed.

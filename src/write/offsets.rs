@@ -128,14 +128,6 @@ impl<S: Storage> WritableLog<S> {
         })
     }
 
-    /// Notes that a leader epoch begins at an offset.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for negative ones, `Io`, `Refused` for a log that has failed.
-    pub fn assign_epoch(&mut self, epoch: i32, start_offset: Offset) -> Result<()> {
-        self.guarded(|log| log.epochs.assign(epoch, start_offset).map(drop))
-    }
-
     /// Notes the epochs that batches begin. Old formats have none, and what is known of them then would mislead the next
     /// election (KIP-101).
     pub(super) fn note_epochs(&mut self, headers: &[BatchHeader]) -> Result<()> {
@@ -158,14 +150,5 @@ impl<S: Storage> WritableLog<S> {
     /// Forgets producers idle for too long, as a broker does every ten minutes.
     pub fn remove_expired_producers(&mut self, now_ms: TimestampMs) {
         self.producers.remove_expired_producers(now_ms);
-    }
-
-    /// Writes a snapshot of the producers at the log end, unless they have not moved since the last one; returns whether
-    /// it did.
-    ///
-    /// # Errors
-    /// `Io`, `Refused` for a log that has failed.
-    pub fn take_producer_snapshot(&mut self) -> Result<bool> {
-        self.guarded(|log| log.producers.take_snapshot(true))
     }
 }

@@ -11,29 +11,19 @@ use crate::error::Result;
 use crate::io::folder::DiskFolder;
 use crate::io::overlay::Overlay;
 use crate::io::storage::Storage;
-use crate::load::{self, LoadRequest, LoadedLog, LoadedSegment, OnLoss, Plan};
+use crate::load::{LoadedLog, LoadedSegment, Plan};
 use crate::log::epochs::LeaderEpochs;
 use crate::producers::snapshots::Snapshots;
-use crate::records::validate::LeaderValidator;
 use crate::segment::writer::{Known, WritableSegment};
 use crate::types::TimestampMs;
 
 impl WritableLog {
-    /// Loads the partition folder as a broker does at start-up, recovery and all if the stop was not clean, and opens it
-    /// for writing; a folder that is not there is made. The high watermark is at the log start.
+    /// Carries out what loading the folder would do, and opens it for writing; a folder that is not there is made. The
+    /// high watermark is at the log start.
     ///
     /// # Errors
     /// `Io`, and whatever would keep a broker from loading the log; `InvalidArgument` for an index size that holds no
     /// entry.
-    pub fn open(folder: &Path, options: WriteOptions, request: LoadRequest) -> Result<Self> {
-        let plan = load::plan(folder, &options.config, request, OnLoss::AsKafka)?;
-        Self::open_planned(folder, options, plan, request.now_ms)
-    }
-
-    /// Carries out what loading the folder would do, and opens it for writing.
-    ///
-    /// # Errors
-    /// As [`WritableLog::open`].
     pub fn open_planned(
         folder: &Path,
         options: WriteOptions,
@@ -62,7 +52,7 @@ impl WritableLog<Overlay> {
     /// that are written under names with the end `counted` only the length is kept.
     ///
     /// # Errors
-    /// As [`WritableLog::open`].
+    /// As [`WritableLog::open_planned`].
     pub(crate) fn rehearse(
         mut plan: Plan,
         options: WriteOptions,
@@ -126,7 +116,6 @@ impl<S: Storage + 'static> WritableLog<S> {
             last_flush_ms: now_ms,
             epochs,
             producers: loaded.producers.kept_in(snapshots),
-            validator: LeaderValidator::new(),
             deleted: Vec::new(),
             failure: None,
             options,

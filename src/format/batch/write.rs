@@ -7,7 +7,9 @@ use super::{
 };
 use crate::error::{Error, Result};
 use crate::format::crc::crc32c;
-use crate::types::{Offset, TimestampMs, TimestampType};
+use crate::types::Offset;
+#[cfg(feature = "internal")]
+use crate::types::{TimestampMs, TimestampType};
 
 const MAGIC: u8 = 2;
 
@@ -73,6 +75,7 @@ pub(crate) fn assign(batch: &mut [u8], base_offset: Offset, partition_leader_epo
 
 /// Says who set the timestamps of a batch of magic 2 and what the largest is; `batch` is all of it, `header` what stands
 /// there. Where both are as they were, the checksum stays, a wrong one too (`DefaultRecordBatch.setMaxTimestamp`).
+#[cfg(feature = "internal")]
 pub(crate) fn set_max_timestamp(
     batch: &mut [u8],
     header: &BatchHeader,

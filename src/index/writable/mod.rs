@@ -43,9 +43,6 @@ pub trait Entry<const W: usize>: Copy + Debug + PartialEq {
     /// What stands for the last entry of an empty index, and for what lies before the first one.
     fn before_all(base_offset: Offset) -> Self;
 
-    /// What entries are found by.
-    fn key(&self) -> i64;
-
     /// The offset it names.
     fn offset(&self) -> Offset;
 

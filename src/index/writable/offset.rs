@@ -35,11 +35,6 @@ impl Entry<WORDS> for OffsetPosition {
     }
 
     #[inline]
-    fn key(&self) -> i64 {
-        self.offset
-    }
-
-    #[inline]
     fn offset(&self) -> Offset {
         self.offset
     }

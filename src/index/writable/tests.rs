@@ -45,6 +45,23 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(op, 0..120)
 }
 
+/// What entries are found by.
+trait Key {
+    fn key(&self) -> i64;
+}
+
+impl Key for OffsetPosition {
+    fn key(&self) -> i64 {
+        self.offset
+    }
+}
+
+impl Key for TimestampOffset {
+    fn key(&self) -> i64 {
+        self.timestamp
+    }
+}
+
 /// A list in place of an index, by the rules alone.
 struct Model<E> {
     entries: Vec<E>,
@@ -61,7 +78,7 @@ impl<E: Entry<W>, const W: usize> WritableIndex<E, W> {
 }
 
 /// Whatever is not an append: the same for both kinds.
-fn step<E: Entry<W>, const W: usize>(
+fn step<E: Entry<W> + Key, const W: usize>(
     index: &mut WritableIndex<E, W>,
     model: &mut Model<E>,
     op: &Op,

@@ -38,11 +38,6 @@ impl Entry<WORDS> for TimestampOffset {
     }
 
     #[inline]
-    fn key(&self) -> i64 {
-        self.timestamp
-    }
-
-    #[inline]
     fn offset(&self) -> Offset {
         self.offset
     }

@@ -15,7 +15,7 @@ use crate::types::TimestampMs;
 
 /// Where bytes come from.
 #[derive(Clone, Debug)]
-pub enum Source {
+pub(crate) enum Source {
     /// The file that had this name at the beginning, from this byte on.
     Base {
         /// Its name then.
@@ -41,7 +41,7 @@ pub enum Source {
 }
 
 /// Computes bytes again that were not kept.
-pub trait Rebuild: fmt::Debug + Send + Sync {
+pub(crate) trait Rebuild: fmt::Debug + Send + Sync {
     /// The bytes of the file.
     ///
     /// # Errors
@@ -50,7 +50,7 @@ pub trait Rebuild: fmt::Debug + Send + Sync {
 }
 
 /// Computes a file again, piece by piece, that was not kept.
-pub trait Derive: fmt::Debug + Send + Sync {
+pub(crate) trait Derive: fmt::Debug + Send + Sync {
     /// Opens it for reading; errors call it `path`.
     ///
     /// # Errors
@@ -60,7 +60,7 @@ pub trait Derive: fmt::Debug + Send + Sync {
 
 /// The files that were in the folder at the beginning, and their names by now.
 #[derive(Clone, Debug)]
-pub struct Origins {
+pub(crate) struct Origins {
     base: Arc<dyn ReadFolder>,
     /// Names now, by the names then.
     renamed: HashMap<String, String>,
@@ -69,7 +69,7 @@ pub struct Origins {
 impl Origins {
     /// All under the names that they had at the beginning.
     #[must_use]
-    pub fn new(base: Arc<dyn ReadFolder>) -> Self {
+    pub(crate) fn new(base: Arc<dyn ReadFolder>) -> Self {
         Self {
             base,
             renamed: HashMap::new(),
@@ -78,7 +78,7 @@ impl Origins {
 
     /// The folder.
     #[must_use]
-    pub fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         self.base.path()
     }
 
@@ -88,7 +88,7 @@ impl Origins {
 
     /// Where the file is that had this name at the beginning.
     #[must_use]
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.base.path_of(self.name(name))
     }
 
@@ -96,7 +96,7 @@ impl Origins {
     ///
     /// # Errors
     /// `Io`.
-    pub fn open(&self, name: &str) -> Result<Arc<dyn ReadFile>> {
+    pub(crate) fn open(&self, name: &str) -> Result<Arc<dyn ReadFile>> {
         self.base.open(self.name(name))
     }
 
@@ -106,7 +106,7 @@ impl Origins {
     }
 
     /// Notes that the file now called `from` was renamed.
-    pub fn rename(&mut self, from: &str, to: &str) {
+    pub(crate) fn rename(&mut self, from: &str, to: &str) {
         let then = self.renamed.iter().find(|(_, now)| *now == from);
         let then = then.map_or_else(|| from.to_owned(), |(then, _)| then.clone());
         self.renamed.insert(then, to.to_owned());
@@ -115,7 +115,7 @@ impl Origins {
 
 /// The bytes of a file: some from a source, followed by zeros.
 #[derive(Clone, Debug)]
-pub struct Content {
+pub(crate) struct Content {
     source: Source,
     /// Bytes that the source gives.
     kept: u64,
@@ -136,20 +136,20 @@ impl Content {
 
     /// No bytes.
     #[must_use]
-    pub fn empty() -> Self {
+    pub(crate) fn empty() -> Self {
         Self::bytes(Vec::new())
     }
 
     /// Bytes at hand.
     #[must_use]
-    pub fn bytes(bytes: Vec<u8>) -> Self {
+    pub(crate) fn bytes(bytes: Vec<u8>) -> Self {
         let length = bytes.len() as u64;
         Self::whole(Source::Bytes(Arc::new(bytes)), length)
     }
 
     /// Bytes that are computed again when they are written.
     #[must_use]
-    pub fn rebuilt(how: Arc<dyn Rebuild>, length: u64) -> Self {
+    pub(crate) fn rebuilt(how: Arc<dyn Rebuild>, length: u64) -> Self {
         Self::whole(Source::Rebuilt(how), length)
     }
 
@@ -170,7 +170,7 @@ impl Content {
 
     /// Parts of a file of the base, one after the other.
     #[must_use]
-    pub fn parts(name: &Arc<str>, parts: Vec<(u64, u64)>) -> Self {
+    pub(crate) fn parts(name: &Arc<str>, parts: Vec<(u64, u64)>) -> Self {
         let lengths = parts.iter().map(|(_, length)| *length);
         let length = lengths.fold(0u64, u64::saturating_add);
         let name = Arc::clone(name);
@@ -180,7 +180,7 @@ impl Content {
 
     /// A file as it is in the base.
     #[must_use]
-    pub fn base(name: &str, length: u64) -> Self {
+    pub(crate) fn base(name: &str, length: u64) -> Self {
         let source = Source::Base {
             name: name.into(),
             from: 0,
@@ -190,25 +190,25 @@ impl Content {
 
     /// Its length.
     #[must_use]
-    pub const fn length(&self) -> u64 {
+    pub(crate) const fn length(&self) -> u64 {
         self.length
     }
 
     /// Bytes that the source gives; zeros follow up to the length.
     #[must_use]
-    pub const fn kept(&self) -> u64 {
+    pub(crate) const fn kept(&self) -> u64 {
         self.kept
     }
 
     /// Where its bytes come from.
     #[must_use]
-    pub const fn source(&self) -> &Source {
+    pub(crate) const fn source(&self) -> &Source {
         &self.source
     }
 
     /// The same, cut or followed by zeros.
     #[must_use]
-    pub fn resized(&self, length: u64) -> Self {
+    pub(crate) fn resized(&self, length: u64) -> Self {
         Self {
             source: self.source.clone(),
             kept: self.kept.min(length),
@@ -219,7 +219,7 @@ impl Content {
 
     /// A part of a file of the base; `None` for bytes that are not there.
     #[must_use]
-    pub fn part(&self, at: u64, length: u64) -> Option<Self> {
+    pub(crate) fn part(&self, at: u64, length: u64) -> Option<Self> {
         let Source::Base { name, from } = &self.source else {
             return None;
         };
@@ -295,7 +295,7 @@ impl Content {
     ///
     /// # Errors
     /// `Io`.
-    pub fn read(&self, origins: &Origins, at: u64, wanted: usize) -> Result<Vec<u8>> {
+    pub(crate) fn read(&self, origins: &Origins, at: u64, wanted: usize) -> Result<Vec<u8>> {
         let room = usize::try_from(self.length.saturating_sub(at)).unwrap_or(usize::MAX);
         let mut bytes = vec![0; wanted.min(room)];
         if !bytes.is_empty() {
@@ -308,7 +308,7 @@ impl Content {
     ///
     /// # Errors
     /// `Io`.
-    pub fn open(&self, origins: &Origins, path: PathBuf) -> Result<Arc<dyn ReadFile>> {
+    pub(crate) fn open(&self, origins: &Origins, path: PathBuf) -> Result<Arc<dyn ReadFile>> {
         let (bytes, path) = match &self.source {
             _ if self.kept == 0 => (OpenBytes::Held(Arc::default()), path),
             Source::Base { name, from } => {

@@ -19,7 +19,7 @@ mod folder;
 
 /// One step of a plan. Names are of files in the folder.
 #[derive(Clone, Debug)]
-pub enum Action {
+pub(crate) enum Action {
     /// The file is removed.
     Delete {
         /// Its name.

@@ -40,10 +40,7 @@ fn golden(codec: Codec) -> Vec<u8> {
         .unwrap()
         .unwrap();
     assert_eq!(range, 6..out.len());
-    assert_eq!(
-        (builder.count(), builder.size()),
-        (0, RECORD_BATCH_OVERHEAD)
-    );
+    assert_eq!((builder.count, builder.size()), (0, RECORD_BATCH_OVERHEAD));
     out.split_off(6)
 }
 
@@ -303,7 +300,7 @@ fn what_is_no_record_is_refused() {
             matches!(error, Error::InvalidRecord(_)) && error.to_string().contains(text),
             "{error}"
         );
-        assert_eq!((builder.size(), builder.count()), (size, 1));
+        assert_eq!((builder.size(), builder.count), (size, 1));
     }
     assert!(builder.append_control(0, ControlType::Commit, &[]).is_err());
     builder

@@ -36,7 +36,9 @@ mod transactions;
 mod turn;
 
 pub(crate) use self::rehearsal::Rehearsal;
-pub use self::turn::{CleanedTo, CleanerLines, Turn};
+#[cfg(feature = "internal")]
+pub use self::turn::Turn;
+pub use self::turn::{CleanedTo, CleanerLines};
 
 use std::sync::Arc;
 

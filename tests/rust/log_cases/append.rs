@@ -179,8 +179,12 @@ impl Run<'_> {
             } else {
                 1
             };
+            let keeps_codec = match target {
+                BrokerCompression::Producer => true,
+                BrokerCompression::Fixed(fixed) => fixed == codec,
+            };
             // A leader makes batches of magic 2 out of old ones.
-            let is_kept = is_follower || (target.target(codec) == codec && !is_old);
+            let is_kept = is_follower || (keeps_codec && !is_old);
             if codec == Compression::None || written.is_null() || !is_kept {
                 self.is_ours |= codec != Compression::None;
                 all.extend(batches::batch(json, self.now_ms)?);
