@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["count", "html_table", "refuse_pickling", "short_list", "size"]
+__all__ = ["camel", "count", "html_table", "plain", "refuse_pickling", "short_list", "size"]
 
 _UNITS = ("kB", "MB", "GB", "TB")
 _STEP = 1000
@@ -65,3 +67,19 @@ def html_table(title: str, head: Sequence[str], rows: Iterable[Sequence[Any]], m
 def refuse_pickling(of: object, reason: str) -> NoReturn:
     """Say why an object cannot be pickled, and what can be instead."""
     raise TypeError(f"a kafkalog.{type(of).__name__} cannot be pickled: {reason}")
+
+
+@cache
+def camel(name: str) -> str:
+    """Spell a name as columns are spelled."""
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def plain(value: Any) -> Any:
+    """Return dataclasses and what they hold as dicts and lists, with names spelled as columns are."""
+    if dataclasses.is_dataclass(value):
+        value = {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {camel(str(name)): plain(each) for name, each in value.items()}
+    return [plain(each) for each in value] if isinstance(value, (list, tuple)) else value

@@ -253,10 +253,10 @@ def test_partitions_restrict_what_is_dropped(tmp_path: Path) -> None:
     }
     words = ["--drop-key", ERASED.decode(), "-p", "0"]
     done = call("rewrite", log_dir, tmp_path / "cli", *words)
-    assert done.stdout.count("record(s) went") == 4
-    assert "people-1: offsets 0 to 32: 0 record(s) went" in done.stdout
+    assert done.stdout.count("record(s) dropped") == 4
+    assert "people-1: offsets 0 to 32: 0 record(s) dropped" in done.stdout
     done = call("rewrite", log_dir, tmp_path / "only", *words, "--only", "people:0", "--only", "people:1")
-    assert done.stdout.count("record(s) went") == 2
+    assert done.stdout.count("record(s) dropped") == 2
     for name in ("others-0", "others-2"):
         assert f"not in the result: {log_dir / name}: " in done.stdout
         assert not (tmp_path / "only" / name).exists()

@@ -151,14 +151,14 @@ def test_command_line(tmp_path: Path) -> None:
     ]
     planned = call(*words, "--dry-run")
     assert not (tmp_path / "out").exists()
-    assert planned.stdout.splitlines()[-1].endswith("would be deleted")
+    assert planned.stdout.splitlines()[-1].endswith("would be left out")
     done = call(*words, "-J")
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     deleted = sum(segment["size"] for segment in told["deleted"])
     assert (told["topic"], told["size"]) == ("orders", size - deleted)
     assert {segment["rule"] for segment in told["deleted"]} == {"size"}
-    assert f"{deleted} bytes would be deleted" in planned.stdout
+    assert f"{deleted} bytes would be left out" in planned.stdout
     assert 5000 <= told["size"] < 5000 + told["deleted"][0]["size"]
     log = kafkalog.PartitionLog(tmp_path / "out" / "orders-0")
     assert (log.log_start_offset, log.log_end_offset) == (told["logStartOffset"], 300)

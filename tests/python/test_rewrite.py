@@ -335,7 +335,7 @@ def test_command_line(tmp_path: Path) -> None:
     planned = json.loads(call(*words, "--dry-run", "-J").stdout)
     done = call(*words)
     assert done.returncode == 0, done.stderr
-    assert f"{planned['recordsDropped']} record(s) went" in done.stdout
+    assert f"{planned['recordsDropped']} record(s) dropped" in done.stdout
     keys = set(kafkalog.read_table(tmp_path / "out", columns=["key"])["key"].to_pylist())
     assert len(keys) == 17
     assert "File exists" in fails(3, *words)

@@ -446,13 +446,6 @@ def _width(cells: Sequence[str]) -> int:
     return max(length for length in lengths if length <= usual)
 
 
-def known_to_brokers(producer_id: int | None, leader_epoch: int | None) -> str:
-    """Name the highest producer id and leader epoch of a log, which must not be new to the cluster that mounts it."""
-    named = "" if producer_id is None else f", highest producer id {producer_id}"
-    # Every cluster begins with leader epoch 0.
-    return f"{named}, leader epoch {leader_epoch}" if leader_epoch else named
-
-
 def only_named(
     rows: Iterable[dict[str, Any]], column: str, names: Iterable[str] | None, kind: str, paths: Sequence[str]
 ) -> tuple[list[dict[str, Any]], int]:
@@ -467,20 +460,16 @@ def only_named(
     return [row for row in found if not wanted or row[column] in wanted], int(bool(missing))
 
 
-def print_left_out(report: Any, *, as_json: bool) -> None:
-    """Name what is in the source and not in the result."""
+def print_report(report: Any) -> None:
+    """Print a report's lines."""
+    for line in report.lines():
+        say(line)
+
+
+def print_left_out(report: Any) -> None:
+    """Print an object for each thing that is in the source and not in the result."""
     for left in report.left_out:
-        if as_json:
-            json_line({"path": left.path, "leftOut": left.reason})
-        else:
-            say(f"not in the result: {left}")
-
-
-def json_fields(report: Any) -> dict[str, Any]:
-    """Return the fields of a report, spelled as columns are."""
-    import dataclasses
-
-    return {camel(name): value for name, value in dataclasses.asdict(report).items()}
+        json_line({"path": left.path, "leftOut": left.reason})
 
 
 def json_line(fields: dict[str, Any]) -> None:
@@ -504,10 +493,3 @@ def _encoder() -> JSONEncoder:
 
     # json.dumps makes one for each object where the separators are not the usual ones.
     return json.JSONEncoder(ensure_ascii=True, separators=(",", ":"))
-
-
-@cache
-def camel(name: str) -> str:
-    """Spell a name as columns are spelled."""
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)

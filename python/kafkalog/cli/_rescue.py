@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
-from kafkalog.cli._common import camel
+from kafkalog._display import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,18 +74,18 @@ def _sources(choice: Choice) -> str:
 def objects_of(plan: RescuePlan) -> Iterator[dict[str, Any]]:
     """Yield one object for each disk, the metadata, each partition, and each finding."""
     for disk in plan.disks:
-        yield {"disk": _camel(_disk(plan, disk))}
+        yield {"disk": plain(_disk(plan, disk))}
     image = plan.image
     names = ("path", "end_offset", "epoch", "committed_offset", "voters", "kraft_version")
-    yield {"metadata": _camel({**{name: getattr(image, name) for name in names}, "records": len(image.records)})}
+    yield {"metadata": plain({**{name: getattr(image, name) for name in names}, "records": len(image.records)})}
     for choice in plan.choices:
-        yield {"partition": _camel(_choice(choice))}
+        yield {"partition": plain(_choice(choice))}
     for offset in plan.group_offsets:
-        yield {"groupOffset": _camel(asdict(offset))}
+        yield {"groupOffset": plain(offset)}
     for transaction in plan.open_transactions:
-        yield {"openTransaction": _camel(asdict(transaction))}
+        yield {"openTransaction": plain(transaction)}
     for finding in plan.findings:
-        yield {"finding": _camel(asdict(finding))}
+        yield {"finding": plain(finding)}
 
 
 def _disk(plan: RescuePlan, disk: Disk) -> dict[str, Any]:
@@ -134,12 +134,3 @@ def _choice(choice: Choice) -> dict[str, Any]:
             for each in choice.divergences
         ],
     }
-
-
-def _camel(value: Any) -> Any:
-    """Name everything as in Kafka's JSON."""
-    if isinstance(value, dict):
-        return {camel(name): _camel(each) for name, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_camel(each) for each in value]
-    return value

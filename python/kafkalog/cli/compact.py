@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkalog import tools
+from kafkalog._display import plain
 from kafkalog.cli import _common
 from kafkalog.cli._progress import written
 
@@ -21,16 +22,6 @@ examples:
   kafkalog compact /data/kafka-logs /backup/kafka-logs --dry-run
   kafkalog compact /data/kafka-logs /backup/kafka-logs --config min.cleanable.dirty.ratio=0
   kafkalog compact /data/kafka-logs/state-0 /backup/state --config cleanup.policy=compact --roll"""
-
-
-# What kept the rest from being compacted, where it is not the active segment alone.
-_HELD = {
-    "open_transaction": (
-        "held up by the open transaction of producer {partition.pin_producer_id} from offset {partition.pin_offset}"
-    ),
-    "high_watermark": "held up by the high watermark at offset {partition.first_uncleanable_offset}",
-    "min_lag": "held up by min.compaction.lag.ms from offset {partition.first_uncleanable_offset}",
-}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -66,42 +57,13 @@ def run(arguments: argparse.Namespace) -> int:
             roll=arguments.roll,
             map_bytes=arguments.map_bytes,
         )
-    lost = {(each.topic, each.partition): each for each in report.damaged}
     _common.tell_notes(report.metadata_notes)
-    for partition in report.partitions:
-        damage = lost.pop((partition.topic, partition.partition), None)
-        if arguments.json:
-            _common.json_line({**_common.json_fields(partition), "bytesLost": damage.bytes_cut if damage else 0})
-            continue
-        _common.say(_line(partition))
-        if damage:
-            _print_damage(damage)
-    _common.print_left_out(report, as_json=arguments.json)
-    if arguments.json:
+    if not arguments.json:
+        _common.print_report(report)
         return 0
-    for damage in lost.values():
-        _common.say(f"{damage.topic}-{damage.partition}: not compacted")
-        _print_damage(damage)
-    done = "would be saved" if report.dry_run else "saved"
-    _common.say(f"{report.out or report.path}: {report.bytes_saved} bytes {done}")
+    lost = {(each.topic, each.partition): each.bytes_cut for each in report.damaged}
+    for partition in report.partitions:
+        bytes_lost = lost.get((partition.topic, partition.partition), 0)
+        _common.json_line({**plain(partition), "bytesLost": bytes_lost})
+    _common.print_left_out(report)
     return 0
-
-
-def _line(partition: tools.PartitionCompaction) -> str:
-    name = f"{partition.topic}-{partition.partition}"
-    held = _HELD.get(partition.held_by, "").format(partition=partition)
-    if not partition.passes:
-        ratio = f"dirty ratio {partition.dirty_ratio:.2f}" if partition.dirty_ratio else held or "nothing to compact"
-        return f"{name}: not compacted, {ratio}; {partition.segments} segment(s), {partition.size} bytes"
-    return (
-        f"{name}: compacted to offset {partition.compacted_to} in {partition.passes} pass(es), "
-        f"{partition.records_kept} of {partition.records_read} records kept, "
-        f"{partition.segments_before} to {partition.segments} segment(s), "
-        f"{partition.size_before} to {partition.size} bytes" + (f"; {held}" if held else "")
-    )
-
-
-def _print_damage(damage: tools.PartitionRecovery) -> None:
-    _common.say(f"  {damage.bytes_cut} bytes lost to damage")
-    for note in damage.notes:
-        _common.say(f"  {note}")

@@ -17,6 +17,7 @@ from kafkalog.cli._sources import batches, format_of
 from kafkalog.cli.export import Progress
 from kafkalog.errors import InvalidRecordError, KafkaLogError
 from kafkalog.log import PartitionLog, PartitionOpener
+from kafkalog.tools.reports import known_to_brokers
 from kafkalog.writer import AppendInfo, LogWriter, as_arrow
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"kafkalog: {note}", file=sys.stderr)
     print(
         f"kafkalog: {done.records} records in {done.batches} batches, {len(targets)} partition(s) in {arguments.out}"
-        f"{_common.known_to_brokers(max(producer_ids, default=None), max(leader_epochs, default=None))}",
+        f"{known_to_brokers(max(producer_ids, default=None), max(leader_epochs, default=None))}",
         file=sys.stderr,
     )
     return 0

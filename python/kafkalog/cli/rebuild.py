@@ -6,7 +6,7 @@ import argparse
 
 from kafkalog import tools
 from kafkalog.cli import _common
-from kafkalog.cli.recover import fields_of, lines_of
+from kafkalog.cli.recover import fields_of
 
 _EPILOG = """\
 The .log files are not changed: a log that recovery would truncate is refused, with exit code 1.
@@ -48,6 +48,5 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         _common.json_line(fields_of(report))
         return 0
-    for line in lines_of(report):
-        _common.say(line)
+    _common.print_report(report)
     return 0

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafkalog import tools
 from kafkalog.cli import _common
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _EPILOG = """\
 Does what a broker's start-up does: completes interrupted swaps, rebuilds indexes, and truncates a torn tail after the
@@ -76,16 +73,9 @@ def run(arguments: argparse.Namespace) -> int:
     )
     if arguments.json:
         print_json(report)
-        _common.print_left_out(report, as_json=True)
-        return 0
-    for partition in report.partitions:
-        for line in lines_of(partition):
-            _common.say(line)
-    for change in report.checkpoints:
-        _common.say(change)
-    _common.print_left_out(report, as_json=False)
-    for path in report.skipped:
-        _common.say(f"{path}: not changed: a broker does not recover it with the others")
+        _common.print_left_out(report)
+    else:
+        _common.print_report(report)
     return 0
 
 
@@ -100,18 +90,6 @@ def print_json(report: tools.RecoveryReport) -> None:
         _common.json_line({**fields_of(recovered), "checkpoints": mine})
     for (topic, partition), lines in changes.items():
         _common.json_line({"path": None, "topic": topic, "partition": partition, "checkpoints": lines})
-
-
-def lines_of(partition: tools.PartitionRecovery) -> Iterator[str]:
-    """Yield lines about the recovery of a partition."""
-    changed = sum(not file.is_same for file in partition.files)
-    yield (
-        f"{partition.topic}-{partition.partition}: offsets {partition.log_start_offset} to {partition.log_end_offset}, "
-        f"{partition.segments} segment(s), {partition.bytes_cut} bytes cut, {changed} file(s) changed"
-        f"{_common.known_to_brokers(partition.highest_producer_id, partition.latest_leader_epoch)}"
-    )
-    for note in partition.notes:
-        yield f"  {note}"
 
 
 def fields_of(partition: tools.PartitionRecovery) -> dict[str, Any]:

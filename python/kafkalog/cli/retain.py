@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkalog import tools
-from kafkalog._times import format_time
+from kafkalog._display import plain
 from kafkalog.cli import _common
 from kafkalog.cli._progress import written
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
 
 _EPILOG = """\
 OUT is a new log dir that a broker can mount; the source is not changed, and what goes is not copied. Whole segments go,
@@ -46,27 +45,10 @@ def run(arguments: argparse.Namespace) -> int:
             dry_run=arguments.dry_run,
         )
     _common.tell_notes(report.metadata_notes)
-    for partition in report.partitions:
-        if arguments.json:
-            deleted = [_common.json_fields(segment) for segment in partition.deleted]
-            _common.json_line({**_common.json_fields(partition), "deleted": deleted})
-        else:
-            for line in _lines(partition):
-                _common.say(line)
-    _common.print_left_out(report, as_json=arguments.json)
     if not arguments.json:
-        done = "would be deleted" if report.dry_run else "deleted"
-        _common.say(f"{report.out or report.path}: {report.bytes_deleted} bytes {done}")
+        _common.print_report(report)
+        return 0
+    for partition in report.partitions:
+        _common.json_line(plain(partition))
+    _common.print_left_out(report)
     return 0
-
-
-def _lines(partition: tools.PartitionRetention) -> Iterator[str]:
-    yield (
-        f"{partition.topic}-{partition.partition}: offsets {partition.log_start_offset} to {partition.log_end_offset}, "
-        f"{partition.segments} segment(s), {partition.size} bytes; {len(partition.deleted)} segment(s), "
-        f"{partition.bytes_deleted} bytes deleted"
-    )
-    for segment in partition.deleted:
-        source = "modified" if segment.from_mtime else "largest timestamp"
-        when = format_time(segment.largest_timestamp)
-        yield f"  {segment.base_offset:020}.log: {segment.size} bytes, by {segment.rule}, {source} {when}"

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from kafkalog import tools
+from kafkalog._display import plain
 from kafkalog.cli import _common
 from kafkalog.cli._progress import written
 
@@ -112,17 +113,10 @@ def run(arguments: argparse.Namespace) -> int:
             dry_run=arguments.dry_run,
         )
     _common.tell_notes(report.metadata_notes)
-    for partition in report.partitions:
-        if arguments.json:
-            _common.json_line(_common.json_fields(partition))
-            continue
-        done = "" if report.dry_run else f"; {partition.bytes_before} bytes before, {partition.bytes_after} after"
-        lost = f"; {partition.bytes_lost} damaged bytes left out" if partition.bytes_lost else ""
-        goes = "would go" if report.dry_run else "went"
-        name = Path(partition.path).name
-        _common.say(
-            f"{name}: offsets {partition.log_start_offset} to "
-            f"{partition.log_end_offset}: {partition.records_dropped} record(s) {goes}{done}{lost}"
-        )
-    _common.print_left_out(report, as_json=arguments.json)
+    if arguments.json:
+        for partition in report.partitions:
+            _common.json_line(plain(partition))
+        _common.print_left_out(report)
+    else:
+        _common.print_report(report)
     return int(any(partition.bytes_lost for partition in report.partitions))

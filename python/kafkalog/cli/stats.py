@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafkalog import _core
+from kafkalog._display import plain
 from kafkalog._loose import Loose, staged
 from kafkalog._times import format_time
 from kafkalog.cli import _common
@@ -70,7 +71,7 @@ def _run(arguments: argparse.Namespace) -> int:
         added = ((folder._replace(**named), sums) for folder, sums in added)
     if arguments.json:
         for folder, sums in added:
-            _common.json_line(_camel(sums_by_name(folder.topic, folder.partition, sums)))
+            _common.json_line(plain(sums_by_name(folder.topic, folder.partition, sums)))
     else:
         _common.table(_HEAD, [_row(folder, sums) for folder, sums in added], right=_NUMBERS)
     return partitions.code
@@ -93,12 +94,3 @@ def _row(folder: PartitionFolder, added: _core.Sums) -> tuple[Any, ...]:
         ",".join(sums["codecs"]) or None,
         len(sums["producers"]),
     )
-
-
-def _camel(value: Any) -> Any:
-    """Spell the keys as columns are spelled."""
-    if isinstance(value, list):
-        return [_camel(each) for each in value]
-    if isinstance(value, dict):
-        return {_common.camel(str(name)): _camel(each) for name, each in value.items()}
-    return value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from kafkalog import tools
+from kafkalog._display import plain
 from kafkalog.cli import _common
 
 _EPILOG = """\
@@ -41,11 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
         config=_common.config(arguments),
     )
     if arguments.json:
-        _common.json_line(_common.json_fields(report))
+        _common.json_line(plain(report))
         return 0
-    _common.print_left_out(report, as_json=False)
-    _common.say(
-        f"{report.out or report.path}: offsets {report.log_start_offset} to {report.log_end_offset} "
-        f"(before: {report.log_end_before}), {report.segments} segment(s), {report.bytes_cut} bytes cut"
-    )
+    _common.print_report(report)
     return 0

@@ -3,6 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+
+from kafkalog._display import camel, plain
+from kafkalog._times import format_time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
 
 __all__ = [
     "CheckpointChange",
@@ -19,7 +29,71 @@ __all__ = [
     "RetainReport",
     "RewriteReport",
     "TruncateReport",
+    "known_to_brokers",
 ]
+
+# What kept the rest from being compacted, where it is not the active segment alone.
+_HELD = {
+    "open_transaction": (
+        "held up by the open transaction of producer {partition.pin_producer_id} from offset {partition.pin_offset}"
+    ),
+    "high_watermark": "held up by the high watermark at offset {partition.first_uncleanable_offset}",
+    "min_lag": "held up by min.compaction.lag.ms from offset {partition.first_uncleanable_offset}",
+}
+
+
+def known_to_brokers(producer_id: int | None, leader_epoch: int | None) -> str:
+    """Name the highest producer id and leader epoch of a log, which must not be new to the cluster that mounts it."""
+    named = "" if producer_id is None else f", highest producer id {producer_id}"
+    # Every cluster begins with leader epoch 0.
+    return f"{named}, leader epoch {leader_epoch}" if leader_epoch else named
+
+
+class _Lines:
+    """A report as text."""
+
+    def lines(self) -> Iterator[str]:
+        """Yield what the command prints, line by line."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+
+class _Report(_Lines):
+    """A report of a verb as text and as a table."""
+
+    def to_arrow(self) -> pa.Table:
+        """Return the partitions as rows.
+
+        Returns
+        -------
+        pyarrow.Table
+            A column for each attribute of a partition's report, spelled as in ``-J``.
+        """
+        import pyarrow as pa
+
+        partitions = get_type_hints(type(self)).get("partitions")
+        kind = type(self) if partitions is None else get_args(partitions)[0]
+        rows = getattr(self, "partitions", (self,))
+        return pa.Table.from_pylist([plain(each) for each in rows], schema=pa.schema(list(_fields(kind))))
+
+
+def _fields(kind: type) -> Iterator[pa.Field[Any]]:
+    """Yield the Arrow fields of a report's attributes."""
+    import pyarrow as pa
+
+    types = {int: pa.int64(), float: pa.float64(), bool: pa.bool_(), str: pa.string()}
+    for name, hint in get_type_hints(kind).items():
+        inner: Any = next((each for each in get_args(hint) if each not in (type(None), ...)), hint)
+        found: Any = pa.struct(list(_fields(inner))) if inner not in types else types[inner]
+        if get_origin(hint) is tuple:
+            found = pa.list_(found)
+        yield pa.field(camel(name), pa.int32() if name == "partition" else found)
+
+
+def _not_in_result(left_out: tuple[LeftOut, ...]) -> Iterator[str]:
+    return (f"not in the result: {left}" for left in left_out)
 
 
 @dataclass(frozen=True)
@@ -110,7 +184,7 @@ class LeftOut:
 
 
 @dataclass(frozen=True)
-class PartitionRecovery:
+class PartitionRecovery(_Lines):
     """How one partition was recovered.
 
     Attributes
@@ -161,9 +235,19 @@ class PartitionRecovery:
         """Whether all files are unchanged."""
         return all(file.is_same for file in self.files)
 
+    def lines(self) -> Iterator[str]:
+        """Yield what ``kafkalog recover`` prints about a partition."""
+        changed = sum(not file.is_same for file in self.files)
+        yield (
+            f"{self.topic}-{self.partition}: offsets {self.log_start_offset} to {self.log_end_offset}, "
+            f"{self.segments} segment(s), {self.bytes_cut} bytes cut, {changed} file(s) changed"
+            f"{known_to_brokers(self.highest_producer_id, self.latest_leader_epoch)}"
+        )
+        yield from (f"  {note}" for note in self.notes)
+
 
 @dataclass(frozen=True)
-class RecoveryReport:
+class RecoveryReport(_Report):
     """What a recovery found and did, or would do.
 
     Attributes
@@ -215,9 +299,17 @@ class RecoveryReport:
         """Whether all files are unchanged."""
         return not self.checkpoints and all(partition.is_unchanged for partition in self.partitions)
 
+    def lines(self) -> Iterator[str]:
+        """Yield what ``kafkalog recover`` prints."""
+        yield from (line for partition in self.partitions for line in partition.lines())
+        yield from map(str, self.checkpoints)
+        yield from _not_in_result(self.left_out)
+        for path in self.skipped:
+            yield f"{path}: not changed: a broker does not recover it with the others"
+
 
 @dataclass(frozen=True)
-class TruncateReport:
+class TruncateReport(_Report):
     """What a truncation removed, or would remove.
 
     Attributes
@@ -254,6 +346,14 @@ class TruncateReport:
     bytes_cut: int
     left_out: tuple[LeftOut, ...] = ()
     source_errors: tuple[str, ...] = field(default=(), compare=False)
+
+    def lines(self) -> Iterator[str]:
+        """Yield what ``kafkalog truncate`` prints."""
+        yield from _not_in_result(self.left_out)
+        yield (
+            f"{self.out or self.path}: offsets {self.log_start_offset} to {self.log_end_offset} "
+            f"(before: {self.log_end_before}), {self.segments} segment(s), {self.bytes_cut} bytes cut"
+        )
 
 
 @dataclass(frozen=True)
@@ -325,9 +425,22 @@ class PartitionCompaction:
         """Bytes by which the ``.log`` files are smaller."""
         return self.size_before - self.size
 
+    def __str__(self) -> str:
+        name = f"{self.topic}-{self.partition}"
+        held = _HELD.get(self.held_by, "").format(partition=self)
+        if not self.passes:
+            ratio = f"dirty ratio {self.dirty_ratio:.2f}" if self.dirty_ratio else held or "nothing to compact"
+            return f"{name}: not compacted, {ratio}; {self.segments} segment(s), {self.size} bytes"
+        return (
+            f"{name}: compacted to offset {self.compacted_to} in {self.passes} pass(es), "
+            f"{self.records_kept} of {self.records_read} records kept, "
+            f"{self.segments_before} to {self.segments} segment(s), "
+            f"{self.size_before} to {self.size} bytes" + (f"; {held}" if held else "")
+        )
+
 
 @dataclass(frozen=True)
-class CompactReport:
+class CompactReport(_Report):
     """What a compaction did, or would do.
 
     Attributes
@@ -371,6 +484,25 @@ class CompactReport:
         """Bytes by which the ``.log`` files are smaller."""
         return sum(partition.bytes_saved for partition in self.partitions)
 
+    def lines(self) -> Iterator[str]:
+        """Yield what ``kafkalog compact`` prints."""
+        lost = {(each.topic, each.partition): each for each in self.damaged}
+        for partition in self.partitions:
+            yield str(partition)
+            yield from _damage(lost.pop((partition.topic, partition.partition), None))
+        yield from _not_in_result(self.left_out)
+        for damage in lost.values():
+            yield f"{damage.topic}-{damage.partition}: not compacted"
+            yield from _damage(damage)
+        done = "would be saved" if self.dry_run else "saved"
+        yield f"{self.out or self.path}: {self.bytes_saved} bytes {done}"
+
+
+def _damage(damage: PartitionRecovery | None) -> Iterator[str]:
+    if damage is not None:
+        yield f"  {damage.bytes_cut} bytes lost to damage"
+        yield from (f"  {note}" for note in damage.notes)
+
 
 @dataclass(frozen=True)
 class DeletedSegment:
@@ -396,9 +528,14 @@ class DeletedSegment:
     largest_timestamp: int
     from_mtime: bool
 
+    def __str__(self) -> str:
+        source = "modified" if self.from_mtime else "largest timestamp"
+        when = format_time(self.largest_timestamp)
+        return f"{self.base_offset:020}.log: {self.size} bytes, by {self.rule}, {source} {when}"
+
 
 @dataclass(frozen=True)
-class PartitionRetention:
+class PartitionRetention(_Lines):
     """What retention deletes from one partition.
 
     Attributes
@@ -437,9 +574,18 @@ class PartitionRetention:
         """Bytes of the ``.log`` files of deleted segments."""
         return sum(segment.size for segment in self.deleted)
 
+    def lines(self) -> Iterator[str]:
+        """Yield what ``kafkalog retain`` prints about a partition."""
+        yield (
+            f"{self.topic}-{self.partition}: offsets {self.log_start_offset} to {self.log_end_offset}, "
+            f"{self.segments} segment(s), {self.size} bytes; {len(self.deleted)} segment(s), "
+            f"{self.bytes_deleted} bytes left out"
+        )
+        yield from (f"  {segment}" for segment in self.deleted)
+
 
 @dataclass(frozen=True)
-class RetainReport:
+class RetainReport(_Report):
     """What retention deleted, or would delete.
 
     Attributes
@@ -483,6 +629,13 @@ class RetainReport:
         """Bytes of the ``.log`` files of deleted segments."""
         return sum(partition.bytes_deleted for partition in self.partitions)
 
+    def lines(self) -> Iterator[str]:
+        """Yield what ``kafkalog retain`` prints."""
+        yield from (line for partition in self.partitions for line in partition.lines())
+        yield from _not_in_result(self.left_out)
+        done = "would be left out" if self.dry_run else "left out"
+        yield f"{self.out or self.path}: {self.bytes_deleted} bytes {done}"
+
 
 @dataclass(frozen=True)
 class PartitionRewrite:
@@ -525,7 +678,7 @@ class PartitionRewrite:
 
 
 @dataclass(frozen=True)
-class RewriteReport:
+class RewriteReport(_Report):
     """What a rewrite did, or would do.
 
     Attributes
@@ -563,3 +716,15 @@ class RewriteReport:
     def records_dropped(self) -> int:
         """Records that are not in the result."""
         return sum(partition.records_dropped for partition in self.partitions)
+
+    def lines(self) -> Iterator[str]:
+        """Yield what ``kafkalog rewrite`` prints."""
+        dropped = "would be dropped" if self.dry_run else "dropped"
+        for each in self.partitions:
+            sizes = "" if self.dry_run else f", {each.bytes_before} to {each.bytes_after} bytes"
+            lost = f"; {each.bytes_lost} damaged bytes left out" if each.bytes_lost else ""
+            yield (
+                f"{Path(each.path).name}: offsets {each.log_start_offset} to {each.log_end_offset}: "
+                f"{each.records_dropped} record(s) {dropped}{sizes}{lost}"
+            )
+        yield from _not_in_result(self.left_out)
