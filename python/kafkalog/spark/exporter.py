@@ -82,6 +82,7 @@ def export(
     """
     from pyspark.errors import PySparkException
 
+    from kafkalog.spark.interpreter import check_interpreter
     from kafkalog.spark.metrics import add
     from kafkalog.spark.option_names import canonical, in_spark_words
     from kafkalog.spark.options import parse
@@ -102,6 +103,7 @@ def export(
         raise ValueError("CSV cannot hold headers; leave the column out, or choose another format")
     _core.check_output(str(target), list(options.paths))
     with _session(spark_master) as (spark, collect):
+        check_interpreter(spark)
         splits = plan_splits(options)
         with _staged(target) as staging:
             write = partial(_write_splits, str(staging), format)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalog._shares import default_split_bytes, shares
 from kafkalog.options import ReadOptions, decode_arguments
+from kafkalog.spark.interpreter import check_interpreter
 from kafkalog.spark.offset_ranges import folder_bounds, plan_ranges
 from kafkalog.spark.option_names import in_spark_words
 from kafkalog.spark.options import SourceOptions, parse
@@ -132,6 +133,7 @@ def plan(spark: SparkSession, path: Any = None, **options: Any) -> DataFrame:
     DataFrame
         ``split int, bytes bigint, segments int, task string``.
     """
+    check_interpreter(spark)
     splits, _ = plan_read({"path": path, **options})
     return over_splits(spark, splits, describe, _DESCRIBED)
 

@@ -178,9 +178,11 @@ def count(spark: SparkSession, path: Any = None, *, metrics: Metrics | None = No
     int
         The number of rows that :func:`read` returns.
     """
+    from kafkalog.spark.interpreter import check_interpreter
     from kafkalog.spark.planner import over_splits, plan_read
     from kafkalog.spark.remote import is_remote, read_remote
 
+    check_interpreter(spark)
     if is_remote(spark):
         return read_remote(spark, {"path": path, **options, "columns": _COUNTED}).count()
     splits, _ = plan_read({"path": path, **options, "columns": _COUNTED})

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from kafkalog import _arguments, _core
 from kafkalog._files import read_small
 from kafkalog.log import LogDir
+from kafkalog.spark.interpreter import check_interpreter
 from kafkalog.tools import rewriting
 from kafkalog.tools.reports import RewriteReport
 from kafkalog.tools.soundness import UNFINISHED, Soundness
@@ -72,6 +73,7 @@ def rewrite(spark: SparkSession, source: StrPath, out: StrPath, **options: Any) 
     KafkaLogError
         If a task finds damage.
     """
+    check_interpreter(spark)
     log_dir, target = LogDir(source), Path(_arguments.path(out))
     parts = target.with_name(f"{target.name}.parts")
     if target.exists():
