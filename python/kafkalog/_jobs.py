@@ -25,6 +25,7 @@ import itertools
 import json
 import logging
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -58,6 +59,7 @@ _log = logging.getLogger("kafkalog")
 
 LOCK, NOTE, ROWS = ".kafkalog-sink", _core.JOB_NOTE, ".kafkalog-rows"
 _MAGIC = "kafkalog-job 1 "
+_STAGED = re.compile(r"\.kafkalog-rows\..+\.arrows", re.DOTALL)
 # How often a lock is tried that its former holder removes meanwhile.
 _TRIES = 10
 
@@ -249,6 +251,10 @@ def _read(log_dir: str) -> Job | None:
         job.ends = [tuple(end) for end in job.ends]  # type: ignore[misc]
         moved = {file: str(Path(log_dir) / Path(file).name) for file in job.files if str(Path(file).parent) == before}
         job.files = [moved.get(file, file) for file in job.files]
+        job.created = dict(job.created)
+        if not all(_STAGED.fullmatch(Path(file).name) for file in job.files):
+            # They are removed at the end.
+            raise ValueError("files that no job has staged")  # noqa: TRY301 - as what the reading raises
     except FileNotFoundError:
         return None
     except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
@@ -371,8 +377,20 @@ def state_file(log_dir: str, stream: str) -> Path:
 def read_state(dirs: Iterable[str], stream: str) -> dict[str, Any]:
     """Read which batch of a stream was appended last, and the ends of its partitions; empty if none is known."""
     files = [state_file(log_dir, stream) for log_dir in dirs]
-    states: list[dict[str, Any]] = [json.loads(read_small(file)) for file in files if file.exists()]
+    states = [_state(file) for file in files if file.exists()]
     return max(states, key=lambda state: int(state["batch"]), default={})
+
+
+def _state(file: Path) -> dict[str, Any]:
+    try:
+        state = json.loads(read_small(file))
+        ends = [(str(topic), int(number), int(offset)) for topic, number, offset in state["ends"]]
+        return {"stream": str(state["stream"]), "batch": int(state["batch"]), "ends": ends}
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{file}: expected the last batch of a stream, found another text ({error!r}); restore it, or delete it "
+            "and start the query with a new checkpoint"
+        ) from error
 
 
 def staged_batches(file: str) -> Iterator[tuple[pa.RecordBatch, TopicPartition]]:

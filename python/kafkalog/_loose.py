@@ -6,6 +6,7 @@ topic and partition are those that the caller names, and otherwise unknown, whic
 
 from __future__ import annotations
 
+import errno
 import re
 import shutil
 import struct
@@ -16,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal, TypeAlias, TypeVar
 
-from kafkalog import _arguments
+from kafkalog import _arguments, _core
 from kafkalog.errors import CorruptRecordError, KafkaLogError
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ _PARTITION = re.compile(r".+-\d+(\..+-(delete|future|stray))?", re.DOTALL)
 _UNNAMED = "segment"
 _BLOCK = 1 << 20
 _HEADER = 17
+# Of a member that is too long, or is a file and a folder at once.
+_ODD_NAMES = {errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EINVAL, errno.EILSEQ}
 _TAR_MAGIC, _TAR_MAGIC_AT = b"ustar", 257
 # The smallest message of magic 0 and 1, and the smallest batch, after their size (DefaultRecordBatch, LegacyRecord).
 _SMALLEST = {0: 14, 1: 22, 2: 49}
@@ -57,6 +60,9 @@ class Loose:
     """
 
     def __init__(self, given: str, topic: str | None, partition: int | None) -> None:
+        if topic is not None:
+            # It becomes the name of a folder.
+            _core.check_topic(topic)
         self.given, self.topic, self.partition = given, topic, partition
         made = tempfile.mkdtemp(prefix="kafkalog-")
         self._finalizer = weakref.finalize(self, shutil.rmtree, made, ignore_errors=True)
@@ -86,8 +92,11 @@ class Loose:
 
     def rename(self, error: BaseException) -> None:
         """Let an error name the path that was given."""
+        if isinstance(error, OSError) and isinstance(error.filename, str):
+            error.filename = self.shown(error.filename)
+        elif isinstance(error, (KafkaLogError, ValueError)):
+            error.args = tuple(self.shown(each) if isinstance(each, str) else each for each in error.args)
         if isinstance(error, KafkaLogError):
-            error.args = tuple(self.shown(str(each)) for each in error.args)
             error.path = None if error.path is None else self.shown(error.path)
 
     def spool(self, source: BinaryIO) -> Path:
@@ -128,8 +137,13 @@ class Loose:
         except tarfile.FilterError as error:
             found = f"{error.tarinfo.name!r}, which leads out of its folder or is no plain file"
             raise CorruptRecordError(f"{self.given}: expected a log dir, found {found}", self.given) from error
-        except tarfile.TarError as error:
+        except (tarfile.TarError, RecursionError) as error:
             raise CorruptRecordError(f"{self.given}: {error}", self.given) from error
+        except OSError as error:
+            if error.errno not in _ODD_NAMES:
+                raise
+            found = f"a name that cannot be unpacked, {self.shown(str(error))[:200]}"
+            raise CorruptRecordError(f"{self.given}: expected a log dir, found {found}", self.given) from error
         if file.parent == self._root:
             file.unlink()
         self._root = self._place = top
@@ -182,7 +196,7 @@ def naming(found: Loose | None) -> Iterator[None]:
     """Let errors name the path that was given."""
     try:
         yield
-    except KafkaLogError as error:
+    except (KafkaLogError, OSError, ValueError) as error:
         if found is not None:
             found.rename(error)
         raise

@@ -166,7 +166,7 @@ def _endpoint(name: str, text: str) -> tuple[str, int]:
 
 def meta_properties(target: Target, node: Node) -> str:
     """Return the text of a node's ``meta.properties``."""
-    return f"version=1\nnode.id={node.id}\ncluster.id={target.cluster_id}\ndirectory.id={node.directory_id}\n"
+    return f"version=1\nnode.id={node.id}\ncluster.id={_escaped(target.cluster_id)}\ndirectory.id={node.directory_id}\n"
 
 
 def server_properties(target: Target, node: Node, log_dir: str, image: Image) -> str:
@@ -221,12 +221,14 @@ def server_properties(target: Target, node: Node, log_dir: str, image: Image) ->
 
 
 def _spelled(endpoint: tuple[str, int]) -> str:
-    return f"{endpoint[0]}:{endpoint[1]}"
+    return f"{_escaped(endpoint[0])}:{endpoint[1]}"
 
 
-def _escaped(path: str) -> str:
+def _escaped(text: str) -> str:
     """Spell a value of Java's properties."""
-    return path.replace("\\", "\\\\")
+    for char, spelled in (("\\", "\\\\"), ("\n", "\\n"), ("\r", "\\r")):
+        text = text.replace(char, spelled)
+    return text
 
 
 def reassignment(

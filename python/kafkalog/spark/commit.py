@@ -76,14 +76,21 @@ def prepare_staging(folder: str, job: str | None) -> str:
     is_new = not Path(folder).is_dir()
     try:
         with _jobs.locked_folder(folder, wait=True) as path:
-            text = read_small(path)
-            if not text:
-                text = json.dumps({"id": uuid.uuid4().hex, "made": is_new})
-                path.write_text(text)
+            if not read_small(path):
+                path.write_text(json.dumps({"id": uuid.uuid4().hex, "made": is_new}))
+            token = _noted(path)["id"]
             (path.parent / f"{_jobs.ROWS}.{job or _STREAMS}").touch()
-        return str(json.loads(text)["id"])
+        return str(token)
     except OSError as error:
         raise _not_shared(folder, f"the driver cannot write there: {error}") from error
+
+
+def _noted(path: Path) -> dict[str, Any]:
+    """Read what ``prepare_staging`` has written."""
+    found = json.loads(read_small(path))
+    if not isinstance(found, dict) or not found.keys() >= {"id", "made"}:
+        raise ValueError(f"{path}: expected the id of a folder for staged rows, found another text; delete the file")
+    return found
 
 
 def check_staging(folder: str, token: str | None) -> None:
@@ -99,7 +106,7 @@ def check_staging(folder: str, token: str | None) -> None:
         return
     path = Path(folder) / _jobs.LOCK
     try:
-        found = json.loads(read_small(path))["id"]
+        found = _noted(path)["id"]
     except (OSError, ValueError) as error:
         raise _not_shared(folder, f"an executor does not find {path}, which the driver has written: {error}") from error
     if found != token:
@@ -242,7 +249,7 @@ def release(folders: Iterable[str | Path], job: str) -> None:
         ):
             if any(file.suffix != ".arrows" for file in folder.glob(f"{_jobs.ROWS}.*")):
                 continue
-            made = json.loads(read_small(path) or "{}").get("made", False)
+            made = read_small(path) != "" and _noted(path)["made"]
             path.unlink()
             if made:
                 # Unless it holds other files.
