@@ -43,7 +43,7 @@ SEGMENT = ORDERS / f"{0:020}.log"
         ),
         (["cat", DATA, "-o", "soon"], "expected beginning, end, an offset, -N, s@WHEN or e@WHEN, found 'soon'"),
         (["cat", DATA, "-p", "x"], "argument -p/--partition: expected a whole number from 0 to 2147483647, found 'x'"),
-        (["offsets", DATA, "--partitions", "1,x"], "expected numbers separated by commas, found '1,x'"),
+        (["offsets", DATA, "--partitions", "1,x"], "expected a whole number from 0 to 2147483647, found 'x'"),
         (["offsets", DATA, "--time", "soon"], "max-timestamp or a time: the time 'soon' is neither"),
         (["export", DATA, "out", "--columns", "offzet"], "did you mean 'offset'?"),
         (

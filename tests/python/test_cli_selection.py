@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -98,3 +100,34 @@ def test_topics_of_ls_stats_and_offsets(logs: Path) -> None:
     assert call("offsets", logs, "--partitions", "1,7").stdout == "orders:1:954\n"
     assert call("offsets", logs, "--topic", "orders").stdout == "orders:0:880\norders:1:954\n"
     assert call("offsets", logs, "--topic", "orders.").stdout == "orders2:0:880\n"
+
+
+def printed(*words: str | Path) -> list[str]:
+    done = call(*words)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
+
+
+def test_one_shape_of_selections(tmp_path: Path) -> None:
+    """Topics and partitions may be listed, repeated, or both, in every command; times too."""
+    assert printed("cat", DATA, "-t", "orders,ledger", "-f", r"%t\n") == printed(
+        "cat", DATA, "-t", "orders", "--topic", "ledger", "-f", r"%t\n"
+    )
+    assert {*printed("cat", DATA, "-t", "orders,events,ledger", "-p", "0,1", "-f", r"%t-%p\n")} == {
+        "orders-0",
+        "events-1",
+        "ledger-0",
+    }
+    for command in ("ls", "stats"):
+        listed = printed(command, DATA, "-t", "ledger,orders", "-J")
+        assert {json.loads(line)["topic"] for line in listed} == {"ledger", "orders"}
+    assert printed("offsets", DATA, "-t", "orders,led.*", "-p", "0") == ["ledger:0:954", "orders:0:880"]
+    assert "expected names separated by commas, found ','" in call("ls", DATA, "-t", ",").stderr
+    when = ("--from", "2023-11-15T06:39:25Z", "--until", "1700030380000")
+    again = ("-o", "s@2023-11-15T06:39:25Z", "-o", "e@1700030380000")
+    assert printed("cat", DATA, "-t", "orders", *when, "-J") == printed("cat", DATA, "-t", "orders", *again, "-J") != []
+    latest = kafkalog.read_table(DATA, "orders", columns="offset", latest_per_key=True)["offset"].to_pylist()
+    found = printed("cat", DATA, "-t", "orders", "--latest-per-key", "-f", r"%o\n")
+    assert list(map(int, found)) == latest
+    assert call("export", DATA, tmp_path / "o.arrow", "-t", "orders", "--latest-per-key").returncode == 0
+    assert pa.ipc.open_file(str(tmp_path / "o.arrow")).read_all()["offset"].to_pylist() == latest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import sys
@@ -18,7 +19,6 @@ from kafkalog.errors import InternalError, KafkaLogError, UnknownTopicOrPartitio
 from kafkalog.log import LogDir, PartitionFolder, PartitionLog, PartitionOpener
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from json import JSONEncoder
 
@@ -44,8 +44,6 @@ def add_path(parser: argparse.ArgumentParser) -> None:
 
 def add_copy(parser: argparse.ArgumentParser, epilog: str) -> None:
     """Add PATH and OUT, of commands that write a new log dir, and what follows the options."""
-    import argparse
-
     parser.epilog = epilog
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     add_path(parser)
@@ -57,6 +55,63 @@ def add_log_dirs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "path", metavar="PATH", type=place, nargs="+", help="log dirs, folders of partitions, or files of them"
     )
+
+
+class _Names(argparse.Action):
+    """Collects names that are separated by commas, or given one by one."""
+
+    def __call__(self, _: Any, namespace: argparse.Namespace, values: Any, *__: Any) -> None:
+        given = [name for name in str(values).split(",") if name]
+        if not given:
+            raise argparse.ArgumentError(self, f"expected names separated by commas, found {values!r}")
+        setattr(namespace, self.dest, [*(getattr(namespace, self.dest) or ()), *given])
+
+
+def add_topics(parser: argparse.ArgumentParser, what: str = "only these topics", *aliases: str) -> None:
+    """Add -t, each of which names one topic or several."""
+    help_ = f"{what}, separated by commas; may be repeated"
+    parser.add_argument("-t", "--topic", *aliases, dest="topic", metavar="TOPIC", action=_Names, help=help_)
+
+
+def add_partitions(parser: argparse.ArgumentParser, what: str = "only these partitions", *aliases: str) -> None:
+    """Add -p, each of which names one partition or several."""
+    parser.add_argument(
+        "-p",
+        "--partition",
+        *aliases,
+        dest="partition",
+        metavar="PARTITION",
+        type=_numbers,
+        action="extend",
+        help=f"{what}, separated by commas; may be repeated",
+    )
+
+
+def add_times(parser: argparse.ArgumentParser) -> None:
+    """Add --from and --until."""
+    parser.add_argument(
+        "--from",
+        dest="start",
+        type=time,
+        metavar="WHEN",
+        help="begin at the first record at or after this time: milliseconds, or ISO 8601 with a time zone",
+    )
+    parser.add_argument(
+        "--until", dest="end", type=time, metavar="WHEN", help="end before the first record at or after this time"
+    )
+
+
+def add_latest_per_key(parser: argparse.ArgumentParser) -> None:
+    """Add --latest-per-key."""
+    parser.add_argument(
+        "--latest-per-key",
+        action="store_true",
+        help="only the last record of each key of a partition, as compaction leaves it",
+    )
+
+
+def _numbers(text: str) -> list[int]:
+    return [number()(each) for each in text.split(",")]
 
 
 def add_isolation_level(parser: argparse.ArgumentParser) -> None:
@@ -117,7 +172,9 @@ def tell_lost(lost: Iterable[dict[str, Any]]) -> int:
 def add_loose_names(parser: argparse.ArgumentParser) -> None:
     """Add the names of a segment that lies outside a partition's folder."""
     parser.add_argument("-t", "--topic", help="the topic of a segment outside a partition's folder")
-    parser.add_argument("-p", "--partition", type=number(), help="the partition of one")
+    parser.add_argument(
+        "-p", "--partition", type=number(), help="the partition of a segment outside a partition's folder"
+    )
 
 
 def add_config(parser: argparse.ArgumentParser) -> None:
@@ -137,8 +194,6 @@ def config(arguments: argparse.Namespace) -> LogConfig:
 def _setting(text: str) -> tuple[str, Any]:
     name, sign, value = text.partition("=")
     if not sign or not name:
-        import argparse
-
         raise argparse.ArgumentTypeError(f"expected NAME=VALUE, for instance compression.type=zstd, found {text!r}")
     return name, value
 
@@ -152,8 +207,6 @@ def number(least: int = 0, most: int = INT32_MAX) -> Callable[[str], int]:
         except ValueError:
             value = least - 1
         if not least <= value <= most:
-            import argparse
-
             raise argparse.ArgumentTypeError(f"expected a whole number from {least} to {most}, found {text!r}")
         return value
 
@@ -165,16 +218,12 @@ def place(text: str) -> str:
     try:
         return _core.local_path(text)
     except ValueError as error:
-        import argparse
-
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def output(text: str) -> str:
     """As ``place``, and refuse ``-`` as an output: a user who types it means standard output, not a folder."""
     if text in {"", "-"}:
-        import argparse
-
         raise argparse.ArgumentTypeError(
             f"expected the name of a file or folder, found {text!r}; only cat writes records to standard output"
         )
@@ -186,8 +235,6 @@ def time(text: str) -> int:
     try:
         return parse_time(text, "the time")
     except ValueError as error:
-        import argparse
-
         raise argparse.ArgumentTypeError(str(error)) from None
 
 

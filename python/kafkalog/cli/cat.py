@@ -39,8 +39,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="a log dir, the folder of a partition, or a segment: under any name, compressed (gzip, zstd, lz4), or - "
         "for standard input; or a .tar of a log dir",
     )
-    parser.add_argument("-t", "--topic", help="the topic; required if PATH is a log dir")
-    parser.add_argument("-p", "--partition", type=_common.number(), help="only this partition")
+    _common.add_topics(parser, "the topics to print; required if PATH is a log dir")
+    _common.add_partitions(parser)
     parser.add_argument(
         "-o",
         "--offset",
@@ -50,11 +50,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="beginning, end, an offset, -N for the last N of each partition or of the file, s@WHEN from a time, "
         "e@WHEN until a time: milliseconds, or ISO 8601 with a time zone",
     )
+    _common.add_times(parser)
+    _common.add_latest_per_key(parser)
     _common.add_isolation_level(parser)
     _common.add_on_corrupt(parser)
     parser.add_argument("-c", "--count", type=_common.number(0, _common.INT64_MAX), help="stop after this many records")
-    parser.add_argument("-D", dest="delimiter", metavar="DELIM", default="\\n", help="after each record; default \\n")
-    parser.add_argument("-K", dest="key_delimiter", metavar="DELIM", help="print keys too, followed by this")
+    parser.add_argument(
+        "-D", dest="delimiter", metavar="DELIM", default="\\n", help="what follows each record; default \\n"
+    )
+    parser.add_argument("-K", dest="key_delimiter", metavar="DELIM", help="print keys too, each followed by DELIM")
     parser.add_argument("-Z", dest="null", action="store_const", const="NULL", default="", help="print null as NULL")
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("-f", "--format", metavar="FMT", help=_FORMAT_HELP)
@@ -63,9 +67,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the records."""
-    topics = None if arguments.topic is None else [arguments.topic]
-    partitions = None if arguments.partition is None else [arguments.partition]
-    with staged(arguments.path, topics, partitions) as arguments.path:
+    with staged(arguments.path, arguments.topic, arguments.partition) as arguments.path:
         return _run(arguments)
 
 
@@ -141,15 +143,19 @@ def _batches(arguments: argparse.Namespace, columns: list[str], told: _Told) -> 
 
 def _selection(arguments: argparse.Namespace, told: _Told) -> dict[str, Any] | None:
     """Return the arguments of ``scan``, or None if nothing can match."""
-    found: dict[str, Any] = {"isolation_level": arguments.isolation_level, "on_corrupt": arguments.on_corrupt}
-    if arguments.topic is not None:
-        found["topics"] = arguments.topic
-    if arguments.partition is not None:
-        found["partitions"] = arguments.partition
+    found: dict[str, Any] = {
+        "topics": arguments.topic,
+        "partitions": arguments.partition,
+        "starting_timestamp": arguments.start,
+        "ending_timestamp": arguments.end,
+        "latest_per_key": arguments.latest_per_key,
+        "isolation_level": arguments.isolation_level,
+        "on_corrupt": arguments.on_corrupt,
+    }
     for kind, number in arguments.offset or ():
         if kind == "end":
             # Nothing to print; what is named must exist all the same.
-            plan_ranges(arguments.path, ReadOptions(topics=found.get("topics"), partitions=found.get("partitions")))
+            plan_ranges(arguments.path, ReadOptions(topics=found["topics"], partitions=found["partitions"]))
             return None
         if kind == "from":
             found["starting_timestamp"] = number
@@ -169,7 +175,8 @@ def _last(arguments: argparse.Namespace, number: int, told: _Told) -> int | dict
     wanted = [
         folder
         for folder in _common.folders(arguments.path, live=True)
-        if arguments.topic in {None, folder.topic} and arguments.partition in {None, folder.partition}
+        if folder.topic in (arguments.topic or [folder.topic])
+        and folder.partition in (arguments.partition or [folder.partition])
     ]
     committed = arguments.isolation_level == "read_committed"
     for folder, log in _common.opened(wanted):

@@ -42,23 +42,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=list(SUFFIXES), help="default: from the ending of OUT, or parquet")
     parser.add_argument("--overwrite", action="store_true", help="replace existing files")
     parser.add_argument("--text", action="store_true", help="keys and values as text in jsonl and csv")
-    parser.add_argument("-t", "--topic", action="append", help="a topic; may be repeated")
+    _common.add_topics(parser)
     parser.add_argument("--topic-pattern", metavar="REGEX", help="topics whose whole name matches")
-    parser.add_argument(
-        "-p", "--partition", type=_common.number(), action="append", help="a partition; may be repeated"
-    )
+    _common.add_partitions(parser)
     parser.add_argument(
         "--columns", type=_names, help="names, separated by commas; default: those of Spark's Kafka source, and headers"
     )
-    parser.add_argument(
-        "--from", dest="start", type=_common.time, metavar="WHEN", help="milliseconds, or ISO 8601 with a time zone"
-    )
-    parser.add_argument("--until", dest="end", type=_common.time, metavar="WHEN", help="exclusive; as --from")
+    _common.add_times(parser)
+    _common.add_latest_per_key(parser)
     _common.add_isolation_level(parser)
     _common.add_on_corrupt(parser)
     parser.add_argument("--include-control", action="store_true", help="export control records too")
     parser.add_argument(
-        "--threads", type=_common.number(1, MAX_THREADS), default=1, help="number of threads that decode; default 1"
+        "--threads",
+        type=_common.number(1, MAX_THREADS),
+        help="number of threads that decode; default: one per processor",
     )
     parser.add_argument("--spark", metavar="MASTER", help="export on Spark, for instance 'local[*]'")
 
@@ -91,6 +89,7 @@ def _run(arguments: argparse.Namespace, path: Paths, outside: Loose | None) -> i
         isolation_level=arguments.isolation_level,
         columns=arguments.columns or DEFAULT_COLUMNS,
         include_control=arguments.include_control,
+        latest_per_key=arguments.latest_per_key,
         threads=arguments.threads,
         on_corrupt=arguments.on_corrupt,
     )
@@ -196,6 +195,7 @@ def _on_spark(arguments: argparse.Namespace, form: str) -> int:
         "startingTimestamp": arguments.start,
         "endingTimestamp": arguments.end,
         "includeControl": arguments.include_control or None,
+        "latestPerKey": arguments.latest_per_key or None,
         "kafka.isolation.level": arguments.isolation_level,
         "onCorrupt": arguments.on_corrupt,
         # Match the whole name, as in a local export; Spark's pattern matches any part of it.

@@ -57,7 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-t", "--topic", help="the topic to write; if SOURCE is a log dir, the topic to read")
     parser.add_argument(
-        "-p", "--partition", type=_common.number(), help="its partition; default: that of the source, or 0"
+        "-p", "--partition", type=_common.number(), help="the partition to write; default: that of the source, or 0"
     )
     parser.add_argument(
         "--format", choices=("parquet", "arrow", "jsonl"), help="default: from the ending of the file's name"
@@ -78,8 +78,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ignore-extra", action="store_true", help="leave out columns that do not belong to a record")
     _common.add_config(parser)
     parser.add_argument("--topic-id", metavar="ID", help="the topic's id in the cluster")
-    parser.add_argument("--cluster-id", metavar="ID", help="for meta.properties of a new log dir")
-    parser.add_argument("--node-id", metavar="N", type=_common.number(), help="the same")
+    parser.add_argument("--cluster-id", metavar="ID", help="cluster.id for the meta.properties of a new log dir")
+    parser.add_argument(
+        "--node-id", metavar="N", type=_common.number(), help="node.id for the meta.properties of a new log dir"
+    )
     parser.add_argument(
         "--sync",
         choices=("config", "never", "append"),

@@ -20,7 +20,7 @@ _NUMBERS = ("partition", "baseOffset", "endOffset", "bytes")
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     _common.add_path(parser)
-    parser.add_argument("-t", "--topic", action="append", help="only this topic; may be repeated")
+    _common.add_topics(parser)
     parser.add_argument("-J", "--json", action="store_true", help="one JSON object per partition")
 
 

@@ -36,7 +36,7 @@ COMMANDS = {
     "export": "write directories as Parquet, Arrow, JSON lines or CSV, here or on Spark",
     "recover": "recover a log dir or a partition after a crash, as a broker's start-up does",
     "rebuild": "rebuild the indexes of a partition",
-    "rescue": "make a cluster that starts out of the disks of a dead one",
+    "rescue": "rebuild a startable cluster from a dead cluster's disks",
     "truncate": "copy a partition up to an offset into a new log dir",
     "compact": "copy logs into a new log dir, and compact the copy",
     "retain": "copy logs into a new log dir, without what retention deletes",

@@ -23,8 +23,8 @@ _WORDS = {"latest": -1, "earliest": -2, "max-timestamp": -3}
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     _common.add_path(parser)
-    parser.add_argument("--topic", help="names or regular expressions, separated by commas")
-    parser.add_argument("--partitions", type=_numbers, help="numbers, separated by commas")
+    _common.add_topics(parser, "only topics that these names or regular expressions match")
+    _common.add_partitions(parser, "only these partitions", "--partitions")
     parser.add_argument(
         "--time",
         type=_time,
@@ -41,12 +41,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Print a line for each partition with an answer; one that cannot be read is reported."""
     there = found = _common.folders(arguments.path, live=True)
     if arguments.topic:
-        patterns = [_pattern(each) for each in arguments.topic.split(",") if each.strip()]
+        patterns = [_pattern(each) for each in arguments.topic if each.strip()]
         names = {folder.topic for folder in found}
         wanted = {name for pattern in patterns for name in matching(pattern, names, whole=True)}
         found = [folder for folder in found if folder.topic in wanted]
-    if arguments.partitions:
-        found = [folder for folder in found if folder.partition in arguments.partitions]
+    if arguments.partition:
+        found = [folder for folder in found if folder.partition in arguments.partition]
     if arguments.exclude_internal_topics:
         found = [folder for folder in found if not folder.topic.startswith("__")]
     if not found:
@@ -74,15 +74,6 @@ def _time(text: str) -> int:
         import argparse
 
         raise argparse.ArgumentTypeError(f"expected {', '.join(_WORDS)} or a time: {error}") from None
-
-
-def _numbers(text: str) -> set[int]:
-    try:
-        return {int(number) for number in text.split(",")}
-    except ValueError:
-        import argparse
-
-        raise argparse.ArgumentTypeError(f"expected numbers separated by commas, found {text!r}") from None
 
 
 def _pattern(text: str) -> re.Pattern[str]:

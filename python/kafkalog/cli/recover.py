@@ -48,13 +48,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="do what a broker's start does, even where whole batches go",
     )
     state = parser.add_mutually_exclusive_group()
-    state.add_argument("--clean", dest="clean", action="store_true", default=None, help="the broker stopped cleanly")
-    state.add_argument("--unclean", dest="clean", action="store_false", help="it did not, whatever the marker says")
+    state.add_argument(
+        "--clean",
+        dest="clean",
+        action="store_true",
+        default=None,
+        help="treat the shutdown as clean, without the marker of a clean shutdown",
+    )
+    state.add_argument(
+        "--unclean",
+        dest="clean",
+        action="store_false",
+        help="treat the shutdown as unclean, and ignore the marker of a clean shutdown",
+    )
     parser.add_argument(
         "--recovery-point",
         metavar="OFFSET",
         type=_common.number(0, _common.INT64_MAX),
-        help="offsets below it are not checked",
+        help="the offset from which on batches are checked",
     )
     _common.add_config(parser)
     parser.add_argument("-J", "--json", action="store_true", help="one JSON object per partition")

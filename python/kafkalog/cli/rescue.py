@@ -31,19 +31,37 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("path", metavar="PATH", type=_common.place, nargs="+", help="a log dir of a dead node")
-    parser.add_argument("--out", metavar="DIR", type=_common.output, help="a new directory")
-    parser.add_argument("--node-id", metavar="N", type=_common.number(), default=1, help="of the new node; default 1")
     parser.add_argument(
-        "--controller", metavar="HOST:PORT", default="127.0.0.1:9093", help="for controllers; default 127.0.0.1:9093"
+        "--out",
+        metavar="DIR",
+        type=_common.output,
+        help="the new directory to write; required unless --into or --dry-run",
     )
     parser.add_argument(
-        "--listener", metavar="HOST:PORT", default="127.0.0.1:9092", help="for clients; default 127.0.0.1:9092"
+        "--node-id", metavar="N", type=_common.number(), default=1, help="node id of the first new node; default 1"
     )
-    parser.add_argument("--cluster-id", metavar="ID", help="of the new cluster; default: of the old one")
-    parser.add_argument("--nodes", metavar="N", type=_common.number(1), default=1, help="new nodes; default 1")
-    parser.add_argument("--topics", metavar="T,...", help="take only these, and internal topics")
     parser.add_argument(
-        "--into", metavar="LOG_DIR", type=_common.output, help="of another cluster's stopped broker, instead of --out"
+        "--controller",
+        metavar="HOST:PORT",
+        default="127.0.0.1:9093",
+        help="address of the new node for controllers; default 127.0.0.1:9093",
+    )
+    parser.add_argument(
+        "--listener",
+        metavar="HOST:PORT",
+        default="127.0.0.1:9092",
+        help="address of the new node for clients; default 127.0.0.1:9092",
+    )
+    parser.add_argument("--cluster-id", metavar="ID", help="id of the new cluster; default: that of the old one")
+    parser.add_argument(
+        "--nodes", metavar="N", type=_common.number(1), default=1, help="number of new nodes; default 1"
+    )
+    _common.add_topics(parser, "only rescue these topics, and internal ones", "--topics")
+    parser.add_argument(
+        "--into",
+        metavar="LOG_DIR",
+        type=_common.output,
+        help="write into the log dir of another cluster's stopped broker, instead of --out",
     )
     parser.add_argument(
         "--topic-id",
@@ -52,7 +70,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=_topic_id,
         help="a topic for --into and its id there; needed where LOG_DIR has no metadata log",
     )
-    parser.add_argument("--link", action="store_true", help="reflinks or hard links to closed segments, not copies")
+    parser.add_argument(
+        "--link", action="store_true", help="link closed segments (reflinks or hard links) instead of copying them"
+    )
     parser.add_argument("-n", "--dry-run", action="store_true", help="only print what would be done")
     parser.add_argument("-J", "--json", action="store_true", help="one JSON object per line")
 
@@ -80,7 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
         listener=arguments.listener,
         cluster_id=arguments.cluster_id,
         nodes=arguments.nodes,
-        topics=None if arguments.topics is None else arguments.topics.split(","),
+        topics=arguments.topic,
         into=arguments.into,
         topic_ids=None if arguments.topic_id is None else dict(arguments.topic_id),
         link=arguments.link,

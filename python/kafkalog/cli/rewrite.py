@@ -36,16 +36,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--drop-where", metavar="SQL", help="drop records for which this holds; needs DuckDB")
     parser.add_argument("--drop-before", metavar="TIME", type=_common.time, help="drop records before this time")
     parser.add_argument("--drop-from", metavar="TIME", type=_common.time, help="drop records from this time on")
-    parser.add_argument(
-        "-t", "--topic", metavar="TOPIC", action="append", help="drop from this topic alone; may be repeated"
-    )
-    parser.add_argument(
-        "-p",
-        "--partition",
-        type=_common.number(),
-        action="append",
-        help="drop from this partition alone; repeatable",
-    )
+    _common.add_topics(parser, "only drop records in these topics")
+    _common.add_partitions(parser, "only drop records in these partitions")
     parser.add_argument(
         "--only",
         metavar="TOPIC:PARTITION",

@@ -37,10 +37,8 @@ _NUMBERS = ("partition", "segments", "bytes", "batches", "records", "start", "en
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     _common.add_path(parser)
-    parser.add_argument("-t", "--topic", action="append", help="only this topic; may be repeated")
-    parser.add_argument(
-        "-p", "--partition", type=_common.number(), action="append", help="only this partition; may be repeated"
-    )
+    _common.add_topics(parser)
+    _common.add_partitions(parser)
     parser.add_argument(
         "--on-corrupt",
         choices=["raise", "skip"],

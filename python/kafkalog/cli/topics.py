@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     _common.add_log_dirs(parser)
-    parser.add_argument("--topic", action="append", metavar="TOPIC", help="only this topic; may be repeated")
+    _common.add_topics(parser)
     parser.add_argument("--exclude-internal", action="store_true", help="leave out topics named __...")
     parser.add_argument("-J", "--json", action="store_true", help="one JSON object per partition")
     parser.epilog = "As the metadata log says; `kafkalog ls` lists the partitions that are in a log dir."

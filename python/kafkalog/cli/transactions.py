@@ -52,7 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--transactional-id", action="append", metavar="ID", help="only this transactional id; may be repeated"
     )
-    parser.add_argument("-t", "--topic", action="append", help="with --aborted, only this topic; may be repeated")
+    _common.add_topics(parser, "with --aborted, only these topics")
     parser.add_argument(
         "-J", "--json", action="store_true", help="one JSON object per line, by the names of the tables"
     )

@@ -50,12 +50,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "standard input; a .tar of a log dir",
     )
     _common.add_loose_names(parser)
-    parser.add_argument("-s", "--severity", choices=_SEVERITIES, default="info", help="leave out what is below it")
+    parser.add_argument(
+        "-s", "--severity", choices=_SEVERITIES, default="info", help="show only findings of at least this severity"
+    )
     parser.add_argument(
         "--kafka-version", "--level", metavar="VERSION", help="the Kafka version that is to read the files"
     )
     parser.add_argument(
-        "--threads", metavar="N", type=_common.number(1, MAX_THREADS), help="default: as many as there are processors"
+        "--threads",
+        metavar="N",
+        type=_common.number(1, MAX_THREADS),
+        help="number of threads; default: one per processor",
     )
     parser.add_argument("--evidence", action="store_true", help="add size and SHA-256 of every file")
     parser.add_argument("-J", "--json", action="store_true", help="one JSON object per finding, and a summary")
