@@ -131,7 +131,8 @@ class Files:
         if not self._overwrite and os.path.lexists(target):
             raise FileExistsError(errno.EEXIST, f"{os.strerror(errno.EEXIST)} (--overwrite replaces it)", str(target))
         # Hidden: whoever lists the folder meanwhile must not take it for data.
-        beside = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+        # The longest names leave no room.
+        beside = target.with_name(f".{os.fsdecode(os.fsencode(target.name)[:200])}.{os.getpid()}.tmp")
         rows = 0
         try:
             with _named(target):

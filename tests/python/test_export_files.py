@@ -87,3 +87,16 @@ def test_other_readers_read_the_parquet_file(tmp_path: Path) -> None:
     connection = pytest.importorskip("duckdb").connect()
     found = pa.table(connection.sql(f"from '{file}'")).cast(pq.read_schema(file))
     assert found.to_pylist() == rows
+
+
+def test_the_longest_topics_have_files_too(tmp_path: Path) -> None:
+    """A topic has up to 249 characters, and a file's name up to 255, with partition and ending."""
+    logs, topics = tmp_path / "logs", ["t" * 248 + end for end in "ab"]
+    for topic in topics:
+        with kafkalog.LogWriter(logs, topic) as writer:
+            writer.append([kafkalog.Record(b"v")])
+    assert call("export", logs, tmp_path / "out", "--columns", "topic").returncode == 0
+    files = sorted((tmp_path / "out").iterdir())
+    assert sorted(pq.read_table(file)["topic"][0].as_py() for file in files) == topics
+    assert {file.name[:201] for file in files} == {"t" * 200 + "~"}
+    assert call("export", logs / f"{topics[0]}-0", tmp_path / ("\u00fc" * 123 + ".jsonl")).returncode == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import sys
 import time
 from pathlib import Path
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
     from kafkalog.typing import Paths
 
+# Of a file, on the usual file systems.
+_LONGEST_NAME = 255
 _EPILOG = """\
 OUT is one file if it ends in .parquet, .arrow, .jsonl, .csv, .jsonl.gz or .csv.gz, and otherwise a folder with one file
 per partition. A file appears under its name when it is complete; in a folder, a partition that cannot be read has no
@@ -171,7 +174,12 @@ def _targets(
     for each in ranges:
         # A segment outside a log dir may have no known topic or partition.
         known = [*([each.topic] if each.topic else []), *([str(each.partition)] if each.partition >= 0 else [])]
-        by_name.setdefault(f"{'-'.join(known) or 'segment'}{suffix}", []).append(each)
+        name = f"{'-'.join(known) or 'segment'}{suffix}"
+        if len(name) > _LONGEST_NAME:
+            # Topics have up to 249 characters.
+            digest = hashlib.sha256(each.topic.encode()).hexdigest()[:16]
+            name = f"{each.topic[:200]}~{digest}-{each.partition}{suffix}"
+        by_name.setdefault(name, []).append(each)
     out.mkdir(parents=True, exist_ok=True)
     for name, some in by_name.items():
         yield out / name, some
