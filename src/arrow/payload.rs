@@ -23,20 +23,13 @@ pub enum Part {
 }
 
 impl Part {
-    #[inline]
-    fn of(self, slot: &RecordSlot) -> (usize, i32) {
-        let (start, len) = match self {
-            Self::Key => (slot.key_start, slot.key_len),
-            Self::Value => (slot.value_start, slot.value_len),
-        };
-        (start as usize, len)
-    }
-
     /// The bytes, `None` for null.
     #[must_use]
     pub fn bytes(self, slot: RecordSlot, source: &[u8]) -> Option<&[u8]> {
-        let (start, len) = self.of(&slot);
-        source.get(start..start.checked_add(usize::try_from(len).ok()?)?)
+        match self {
+            Self::Key => slot.key(source),
+            Self::Value => slot.value(source),
+        }
     }
 }
 

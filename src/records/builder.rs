@@ -10,7 +10,7 @@ use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
 use crate::format::control::ControlType;
 #[cfg(feature = "internal")]
 use crate::format::control::EndTransactionMarker;
-use crate::format::record::{Header, HeaderIter, NewRecord, key_text};
+use crate::format::record::{Header, NewRecord, key_text};
 use crate::records::RecordSlot;
 use crate::types::{
     Compression, NO_PARTITION_LEADER_EPOCH, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE,
@@ -222,8 +222,8 @@ impl BatchBuilder {
         if slot.headers_count == 0 {
             return self.put(offset, slot.timestamp, key, value, &[]);
         }
-        let start = usize::try_from(slot.headers_start).unwrap_or(usize::MAX);
-        let read: Vec<_> = HeaderIter::new(source, start, slot.headers_count)
+        let read: Vec<_> = slot
+            .headers(source)
             .map(|header| (key_text(header.key), header.value))
             .collect();
         let headers: Vec<_> = read

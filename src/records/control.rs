@@ -1,12 +1,11 @@
 //! The marker in a control batch that ends a transaction (`EndTransactionMarker.deserialize`).
 
-use super::block::{self, Payload};
-use crate::compress::{DecodeLimit, Decompressor};
+use super::RecordSlot;
+use super::batch::BatchDecoder;
 use crate::error::{Error, FaultKind, Result};
-use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
+use crate::format::batch::BatchHeader;
 use crate::format::control::{ControlType, EndTransactionMarker};
-use crate::format::record::Record;
-use crate::types::{TimestampMs, TimestampType};
+use crate::types::TimestampMs;
 
 /// How a transaction ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,56 +22,38 @@ impl EndTransaction {
     /// Reads the first record of a whole control batch; `None` where it has none, as compaction leaves it.
     ///
     /// # Errors
-    /// `InvalidRecord` where that record ends no transaction or is broken, and those of [`block::open`]; positions count
-    /// from the beginning of the batch.
+    /// `InvalidRecord` where that record ends no transaction or is broken, and those of [`BatchDecoder::open`]; positions
+    /// count from the beginning of the batch.
     pub fn of(batch: &[u8], header: &BatchHeader) -> Result<Option<Self>> {
         if header.records_count == Some(0) {
             return Ok(None);
         }
-        let mut arena = Vec::new();
-        let limit = DecodeLimit::default();
-        let block = block::open(
-            batch,
-            header,
-            &mut Decompressor::default(),
-            &mut arena,
-            limit,
-        )?;
-        let (data, at) = match block.payload {
-            Payload::Source => (batch, block.range.start),
-            Payload::Arena => (arena.as_slice(), block.range.start),
+        let mut decoder = BatchDecoder::default();
+        let mut records = decoder.open(batch, header)?;
+        let mut slots = [RecordSlot::default()];
+        let Some([record]) = records.next(&mut slots)? else {
+            return Ok(None);
         };
-        Self::of_record(header, data, at)
+        Self::of_record(record, records.bytes())
             .map(Some)
-            .map_err(|error| match block.payload {
-                Payload::Source => error,
-                Payload::Arena => error.inside(RECORD_BATCH_OVERHEAD as u64),
-            })
+            .map_err(|error| records.locate(error))
     }
 
-    fn of_record(header: &BatchHeader, data: &[u8], at: usize) -> Result<Self> {
-        let record = Record::parse(data, at)?;
-        let kind = ControlType::parse(record.key.of(data).unwrap_or_default())
-            .map_err(|error| error.shift(record.key.start as u64))?;
+    fn of_record(record: &RecordSlot, bytes: &[u8]) -> Result<Self> {
+        let (key_at, value_at) = (record.key_start.into(), record.value_start.into());
+        let kind = ControlType::parse(record.key(bytes).unwrap_or_default())
+            .map_err(|error| error.shift(key_at))?;
         if !kind.ends_transaction() {
-            return Err(Error::invalid(
-                "control record type",
-                record.key.start as u64,
-                "COMMIT or ABORT",
-                kind,
-            )
-            .of_kind(FaultKind::ControlType));
+            let what = "control record type";
+            let error = Error::invalid(what, key_at, "COMMIT or ABORT", kind);
+            return Err(error.of_kind(FaultKind::ControlType));
         }
-        let marker = EndTransactionMarker::parse(record.value.of(data).unwrap_or_default())
-            .map_err(|error| error.shift(record.value.start as u64))?;
-        let timestamp = match header.timestamp_type() {
-            TimestampType::LogAppendTime => header.max_timestamp,
-            _ => header.base_timestamp.wrapping_add(record.timestamp_delta),
-        };
+        let marker = EndTransactionMarker::parse(record.value(bytes).unwrap_or_default())
+            .map_err(|error| error.shift(value_at))?;
         Ok(Self {
             is_abort: kind == ControlType::Abort,
             coordinator_epoch: marker.coordinator_epoch,
-            timestamp,
+            timestamp: record.timestamp,
         })
     }
 }

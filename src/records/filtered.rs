@@ -17,13 +17,11 @@
 //! go ([`FilterRules::delete_horizon_ms`], KIP-534). It takes the place of the base timestamp; it is not written again.
 
 use super::RecordSlot;
-use super::block::{self, Payload};
+use super::batch::BatchDecoder;
 use super::builder::{BatchBuilder, BatchOptions, empty_batch};
-use super::legacy;
-use super::walk::Walk;
-use crate::compress::{Codec, Compressor, DecodeLimit, Decompressor};
+use crate::compress::{Codec, Compressor, DecodeLimit};
 use crate::error::{Error, Result};
-use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD, RECORDS_COUNT_AT};
+use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
 use crate::types::{Compression, NO_TIMESTAMP, Offset, TimestampMs, TimestampType};
 
 /// What becomes of a batch (`MemoryRecords.RecordFilter.BatchRetention`).
@@ -143,9 +141,8 @@ impl Filtered {
 #[derive(Debug)]
 pub struct BatchFilter {
     rules: FilterRules,
-    decompressor: Decompressor,
+    decoder: BatchDecoder,
     compressor: Compressor,
-    arena: Vec<u8>,
     slots: Vec<RecordSlot>,
     stays: Vec<bool>,
     builder: BatchBuilder,
@@ -161,11 +158,10 @@ impl BatchFilter {
     /// None that the default batch options would have.
     pub fn new(rules: FilterRules) -> Result<Self> {
         Ok(Self {
+            decoder: BatchDecoder::with_limit(rules.limit),
             rules,
-            decompressor: Decompressor::new(),
             compressor: Compressor::new(),
-            arena: Vec::new(),
-            slots: Vec::new(),
+            slots: vec![RecordSlot::default(); AT_ONCE],
             stays: Vec::new(),
             builder: BatchBuilder::new(BatchOptions::default())?,
         })
@@ -207,16 +203,15 @@ impl BatchFilter {
             BatchRetention::Delete => return Ok(Filtered::of(Outcome::Deleted)),
             BatchRetention::RetainEmpty | BatchRetention::DeleteEmpty => {}
         }
-        let mut block = self.open(batch, header)?;
+        let mut records = self.decoder.open(batch, header)?;
         let mut seen = Seen::default();
         self.stays.clear();
-        while block.next(batch, &self.arena, &mut self.slots)? {
+        while let Some(slots) = records.next(&mut self.slots)? {
             let begun = self.stays.len();
-            self.stays
-                .resize(begun.saturating_add(self.slots.len()), true);
+            self.stays.resize(begun.saturating_add(slots.len()), true);
             let stays = self.stays.get_mut(begun..).unwrap_or_default();
-            filter.records(header, block.source(batch, &self.arena), &self.slots, stays)?;
-            seen.add(&self.slots, stays);
+            filter.records(header, records.bytes(), slots, stays)?;
+            seen.add(slots, stays);
         }
         let outcome = if seen.kept > 0 {
             self.keep(batch, header, verdict, &seen, out)?
@@ -301,7 +296,7 @@ impl BatchFilter {
             .unwrap_or_default();
         let records = match header.compression()? {
             Compression::None => records,
-            _ => self.arena.as_slice(),
+            _ => self.decoder.reopen(batch, header)?.bytes(),
         };
         out.extend_from_slice(head);
         self.compressor.compress(codec, records, out)?;
@@ -316,120 +311,16 @@ impl BatchFilter {
     /// Gives the records that stay to the builder. They are decoded once more, so that a batch takes no memory for all of its
     /// records at once.
     fn put_kept(&mut self, batch: &[u8], header: &BatchHeader) -> Result<()> {
-        let mut block = self.reopen(batch, header)?;
+        let mut records = self.decoder.reopen(batch, header)?;
         let mut stays = self.stays.iter();
-        while block.next(batch, &self.arena, &mut self.slots)? {
-            let source = block.source(batch, &self.arena);
-            for (slot, &stays) in self.slots.iter().zip(&mut stays) {
+        while let Some(slots) = records.next(&mut self.slots)? {
+            for (slot, &stays) in slots.iter().zip(&mut stays) {
                 if stays {
-                    self.builder.copy_slot(slot.offset, source, slot)?;
+                    self.builder.copy_slot(slot.offset, records.bytes(), slot)?;
                 }
             }
         }
         Ok(())
-    }
-
-    /// Finds the records of a batch, decompressed if need be.
-    fn open(&mut self, batch: &[u8], header: &BatchHeader) -> Result<Block> {
-        self.arena.clear();
-        if header.is_legacy() {
-            return self.open_legacy(batch, header);
-        }
-        // A walk through a log is no stricter than Kafka's, which first looks at the count where it reads records.
-        if let Some(count) = header.records_count.filter(|&count| count < 0) {
-            return Err(Error::invalid(
-                "records count",
-                RECORDS_COUNT_AT as u64,
-                "0 or more",
-                count,
-            ));
-        }
-        let block = block::open(
-            batch,
-            header,
-            &mut self.decompressor,
-            &mut self.arena,
-            self.rules.limit,
-        )?;
-        Ok(Block::new(&block, header))
-    }
-
-    /// As [`BatchFilter::open`], of the batch that was opened last.
-    fn reopen(&mut self, batch: &[u8], header: &BatchHeader) -> Result<Block> {
-        if header.is_legacy() || header.compression()? == Compression::None {
-            return self.open(batch, header);
-        }
-        let range = 0..self.arena.len();
-        let payload = Payload::Arena;
-        Ok(Block::new(&block::Block { payload, range }, header))
-    }
-
-    fn open_legacy(&mut self, batch: &[u8], header: &BatchHeader) -> Result<Block> {
-        self.slots.clear();
-        let payload = legacy::walk(
-            batch,
-            0,
-            header,
-            &mut self.decompressor,
-            &mut self.arena,
-            self.rules.limit,
-            &mut self.slots,
-        )?;
-        Ok(Block {
-            payload,
-            walk: None,
-            is_done: false,
-        })
-    }
-}
-
-/// The records of one batch, on their way through [`BatchFilter`].
-struct Block {
-    payload: Payload,
-    /// `None` for magic 0 and 1, whose records are all decoded already.
-    walk: Option<Walk>,
-    is_done: bool,
-}
-
-impl Block {
-    fn new(block: &block::Block, header: &BatchHeader) -> Self {
-        Self {
-            payload: block.payload,
-            walk: Some(Walk::new(header, block.range.start, block.range.end)),
-            is_done: false,
-        }
-    }
-
-    fn source<'a>(&self, batch: &'a [u8], arena: &'a [u8]) -> &'a [u8] {
-        match self.payload {
-            Payload::Source => batch,
-            Payload::Arena => arena,
-        }
-    }
-
-    /// Decodes the next records into `slots`; `false` where there are no more.
-    fn next(&mut self, batch: &[u8], arena: &[u8], slots: &mut Vec<RecordSlot>) -> Result<bool> {
-        if std::mem::replace(&mut self.is_done, self.walk.is_none()) {
-            return Ok(false);
-        }
-        let Some(walk) = &mut self.walk else {
-            return Ok(!slots.is_empty());
-        };
-        slots.resize(AT_ONCE, RecordSlot::default());
-        let source = match self.payload {
-            Payload::Source => batch,
-            Payload::Arena => arena,
-        };
-        let read = walk
-            .step(source, slots)
-            .map_err(|error| match self.payload {
-                Payload::Source => error,
-                // Positions in decompressed bytes mean nothing in the file.
-                Payload::Arena => error.inside(RECORD_BATCH_OVERHEAD as u64),
-            })?;
-        slots.truncate(read);
-        self.is_done = walk.remaining() == 0;
-        Ok(read > 0)
     }
 }
 

@@ -3,10 +3,12 @@
 //! A record is not copied. It becomes a [`RecordSlot`]: its numbers, and where its key, value and headers lie in a source (a
 //! mapped segment, or an [`arena`] of decompressed records).
 //!
-//! And back: [`builder`] makes batches of records; [`validate`] prepares batches from elsewhere for a log; [`filtered`]
-//! takes records out of batches that are in one.
+//! [`batch`] opens a batch and walks its records, for all but the reader's hot loop, which has [`chunk`]s of many batches.
+//!
+//! And back: [`builder`] makes batches of records; [`filtered`] takes records out of batches that are in a log.
 
 pub(crate) mod arena;
+pub(crate) mod batch;
 pub(crate) mod block;
 pub(crate) mod builder;
 pub(crate) mod chunk;
@@ -17,10 +19,12 @@ pub(crate) mod filtered;
 pub(crate) mod leader;
 pub(crate) mod legacy;
 pub(crate) mod parts;
+#[cfg(feature = "internal")]
 pub(crate) mod plain;
 pub(crate) mod validate;
 pub(crate) mod walk;
 
+use crate::format::record::HeaderIter;
 use crate::types::{Offset, TimestampMs};
 
 /// One record: numbers resolved, payloads as places in a source of bytes (a segment window or a decompressed block).
@@ -57,6 +61,13 @@ impl RecordSlot {
     #[must_use]
     pub fn value<'a>(&self, source: &'a [u8]) -> Option<&'a [u8]> {
         part(source, self.value_start, self.value_len)
+    }
+
+    /// The headers in the source it was decoded from.
+    #[must_use]
+    pub(crate) fn headers<'a>(&self, source: &'a [u8]) -> HeaderIter<'a> {
+        let start = usize::try_from(self.headers_start).unwrap_or(usize::MAX);
+        HeaderIter::new(source, start, self.headers_count)
     }
 }
 

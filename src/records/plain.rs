@@ -1,6 +1,6 @@
 //! The plain decoder of magic 2: one field at a time, every step checked, after `DefaultRecordBatch.iterator`.
 //!
-//! It is the oracle of [`super`]'s fast decoder, and serves where speed does not matter.
+//! The oracle of the fast decoder ([`super::walk`]), compiled with the feature `internal` only.
 
 use super::RecordSlot;
 use super::block::{self, Payload};

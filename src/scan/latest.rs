@@ -75,7 +75,7 @@ impl Latest {
                 for records in records.chunks(AT_ONCE) {
                     group.clear();
                     group.extend(records.iter().filter_map(|record| {
-                        let key = part(bytes, record.key_start, record.key_len)?;
+                        let key = record.key(bytes)?;
                         let is_wanted = self.tombstones || record.value_len >= 0;
                         let offset = if is_wanted { record.offset } else { UNWANTED };
                         Some(([hashers.0.hash_one(key), hashers.1.hash_one(key)], offset))
@@ -154,12 +154,6 @@ fn each_chunk(
             }
         }
     }
-}
-
-fn part(bytes: &[u8], start: u32, len: i32) -> Option<&[u8]> {
-    let start = usize::try_from(start).ok()?;
-    let len = usize::try_from(len).ok()?;
-    bytes.get(start..start.checked_add(len)?)
 }
 
 #[cfg(test)]

@@ -21,7 +21,6 @@ use super::filter::TimestampBounds;
 use super::skipping::Steps;
 use super::source::{Access, HeaderWalk, SegmentSource};
 use super::transactions::control_type;
-use crate::compress::{DecodeLimit, Decompressor};
 use crate::error::Result;
 use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
 use crate::format::control::ControlType;
@@ -30,7 +29,7 @@ use crate::index::offset::OffsetIndex;
 use crate::index::time::TimeIndex;
 use crate::io::mapping::Mapping;
 use crate::records::RecordSlot;
-use crate::records::plain;
+use crate::records::batch::BatchDecoder;
 use crate::types::{NO_TIMESTAMP, Offset, Position, TimestampMs};
 
 /// How many entries are tried before the scan begins at byte 0.
@@ -59,7 +58,7 @@ pub struct SegmentLookup<'a> {
     source: SegmentSource,
     /// From batch to batch, past damage where that is asked for.
     steps: Steps,
-    decompressor: Decompressor,
+    decoder: BatchDecoder,
     /// Opened at the first need; `None` where there is none to open.
     offset_index: OnceCell<Option<OffsetIndex>>,
 }
@@ -106,7 +105,7 @@ impl<'a> SegmentLookup<'a> {
             source,
             steps: segment.steps(),
             segment,
-            decompressor: Decompressor::new(),
+            decoder: BatchDecoder::default(),
             offset_index: OnceCell::new(),
         }
     }
@@ -282,27 +281,14 @@ impl<'a> SegmentLookup<'a> {
 
     /// The records of a batch, as numbers. Its checksum is looked at first.
     fn records(&mut self, position: Position, header: &BatchHeader) -> Result<Vec<RecordSlot>> {
-        let mut slots = Vec::new();
         let batch = self.source.bytes(position, header.size)?;
-        let decoded = header.ensure_valid(batch).and_then(|()| {
-            let (arena, limit) = (&mut Vec::new(), DecodeLimit::default());
-            plain::batch(
-                batch,
-                0,
-                header,
-                &mut self.decompressor,
-                arena,
-                limit,
-                &mut slots,
-            )
-        });
-        match decoded {
-            Ok(_) => Ok(slots),
-            Err(e) => Err(e
-                .shift(position)
+        let checked = header.ensure_valid(batch);
+        let decoded = checked.and_then(|()| self.decoder.open(batch, header)?.all());
+        decoded.map_err(|e| {
+            e.shift(position)
                 .at(self.source.path())
-                .for_offset(header.base_offset)),
-        }
+                .for_offset(header.base_offset)
+        })
     }
 
     /// As [`SegmentLookup::records`]; none of a damaged batch that is to be passed over.

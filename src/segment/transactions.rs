@@ -16,14 +16,14 @@ use super::batches::BatchCursor;
 use super::fates::ProducerSet;
 use super::skipping::OnCorrupt;
 use super::source::{Access, HeaderWalk, SegmentSource};
-use crate::compress::{DecodeLimit, Decompressor};
+use crate::compress::DecodeLimit;
 use crate::error::{Error, Result};
 use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
 use crate::format::control::ControlType;
 use crate::format::entry::AbortedTxn;
 use crate::io::mapping::Mapping;
-use crate::records::block::Payload;
-use crate::records::plain;
+use crate::records::RecordSlot;
+use crate::records::batch::BatchDecoder;
 use crate::types::{NO_PRODUCER_ID, Offset, Position};
 
 /// The most a control batch's record may decompress to; brokers do not even compress it.
@@ -206,26 +206,12 @@ pub(super) fn sound_marker_type(batch: &[u8], header: &BatchHeader) -> Result<Op
 }
 
 fn decoded_marker_type(batch: &[u8], header: &BatchHeader) -> Result<Option<ControlType>> {
-    let (mut arena, mut slots) = (Vec::new(), Vec::new());
-    let payload = plain::batch(
-        batch,
-        0,
-        header,
-        &mut Decompressor::new(),
-        &mut arena,
-        MARKER_LIMIT,
-        &mut slots,
-    )?;
-    let bytes = match payload {
-        Payload::Source => batch,
-        Payload::Arena => arena.as_slice(),
-    };
-    let Some(slot) = slots.first() else {
-        return Ok(None);
-    };
-    let start = usize::try_from(slot.key_start).unwrap_or(usize::MAX);
-    let end = start.saturating_add(usize::try_from(slot.key_len).unwrap_or_default());
-    ControlType::parse(bytes.get(start..end).unwrap_or_default()).map(Some)
+    let mut decoder = BatchDecoder::with_limit(MARKER_LIMIT);
+    let mut records = decoder.open(batch, header)?;
+    let slots = records.all()?;
+    let kind =
+        |slot: &RecordSlot| ControlType::parse(slot.key(records.bytes()).unwrap_or_default());
+    slots.first().map(kind).transpose()
 }
 
 /// What the marker says that every broker writes, 78 bytes that differ in few places; `None` of any other control batch.

@@ -3,21 +3,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::compress::{DecodeLimit, Decompressor};
 use crate::error::Result;
 use crate::format::batch::BatchHeader;
 use crate::io::storage::ReadFile;
-use crate::records::block::{self, Payload};
+use crate::records::batch::BatchDecoder;
 use crate::records::control::EndTransaction;
-use crate::records::legacy;
-use crate::records::walk::Walk;
 use crate::segment::resync::Reason;
-use crate::segment::skipping::{ensure_decodes, is_damage};
+use crate::segment::skipping::is_damage;
 use crate::segment::source::{Access, SegmentSource};
 use crate::types::Position;
-
-/// More memory is given back after a batch that needed it.
-const MAX_KEPT: usize = 16 << 20;
 
 /// Producers with an open transaction among the batches that are kept.
 #[derive(Debug, Default)]
@@ -47,8 +41,7 @@ impl OpenTransactions {
 /// Decodes batches of one file.
 pub(super) struct Decoding {
     source: SegmentSource,
-    decompressor: Decompressor,
-    arena: Vec<u8>,
+    decoder: BatchDecoder,
 }
 
 impl Decoding {
@@ -56,8 +49,7 @@ impl Decoding {
     pub(super) fn new(file: &Arc<dyn ReadFile>, length: u64) -> Result<Self> {
         Ok(Self {
             source: SegmentSource::over(Arc::clone(file), length, Access::Records)?,
-            decompressor: Decompressor::default(),
-            arena: Vec::new(),
+            decoder: BatchDecoder::default(),
         })
     }
 
@@ -69,12 +61,7 @@ impl Decoding {
         header: &BatchHeader,
         open: &mut OpenTransactions,
     ) -> Result<Option<Reason>> {
-        let decoded = self.decode(position, header.size);
-        if self.arena.capacity() > MAX_KEPT {
-            self.arena = Vec::new();
-        }
-        self.arena.clear();
-        match decoded {
+        match self.decode(position, header.size) {
             Ok(ends_transaction) => {
                 Ok((!open.admits(header, ends_transaction)).then_some(Reason::Transaction))
             }
@@ -90,28 +77,7 @@ impl Decoding {
         let Some(header) = BatchHeader::parse(batch)? else {
             return Ok(false);
         };
-        let limit = DecodeLimit::default();
-        if header.is_legacy() {
-            let (decompressor, arena) = (&mut self.decompressor, &mut self.arena);
-            let mut slots = Vec::new();
-            return legacy::walk(batch, 0, &header, decompressor, arena, limit, &mut slots)
-                .map(|_| false);
-        }
-        let block = block::open(
-            batch,
-            &header,
-            &mut self.decompressor,
-            &mut self.arena,
-            limit,
-        )?;
-        let records = match block.payload {
-            Payload::Source => batch,
-            Payload::Arena => self.arena.as_slice(),
-        };
-        ensure_decodes(
-            &Walk::new(&header, block.range.start, block.range.end),
-            records,
-        )?;
+        self.decoder.open(batch, &header)?.check()?;
         if header.is_control() && header.has_producer_id() {
             return Ok(EndTransaction::of(batch, &header)?.is_some());
         }

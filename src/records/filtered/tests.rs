@@ -8,7 +8,10 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::compress::Codec;
+use crate::compress::Decompressor;
+use crate::format::batch::RECORDS_COUNT_AT;
 use crate::format::control::ControlType;
+use crate::records::block::Payload;
 use crate::records::builder::end_transaction;
 use crate::records::plain;
 use crate::types::Compression;

@@ -6,7 +6,7 @@
 use super::Options;
 use super::findings::Findings;
 use super::log::largest_timestamp;
-use super::records::BatchRecords;
+use super::records::LenientDecoder;
 use super::target::{Target, open};
 use super::text::{Text, put};
 use super::walk::{Frame, frame_at};
@@ -218,7 +218,7 @@ pub(super) fn dump_time_index(
         return text.end_line();
     }
     let mut search = Search::new(log, index);
-    let mut records = BatchRecords::default();
+    let mut records = LenientDecoder::default();
     let mut previous = NO_TIMESTAMP;
     let mut n = 0u64;
     while let Some(entry) = times.time_entry(n)? {

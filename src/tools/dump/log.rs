@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::control::put_control;
 use super::decoded::put_record;
 use super::findings::Findings;
-use super::records::{BatchRecords, More, Record};
+use super::records::{LenientDecoder, More, Record};
 use super::target::Target;
 use super::text::{Text, put};
 use super::walk::{Frame, frame_at};
@@ -31,7 +31,7 @@ const RECORD_INDENT: &str = "| ";
 pub(super) fn largest_timestamp(
     log: &mut SegmentSource,
     frame: &Frame,
-    records: &mut BatchRecords,
+    records: &mut LenientDecoder,
 ) -> Result<TimestampMs> {
     let header = frame.header(log)?;
     let mut largest = NO_TIMESTAMP;
@@ -147,7 +147,7 @@ fn batch_rest(
 pub(super) struct Batches<'a> {
     pub(super) target: &'a Target,
     options: &'a Options,
-    records: BatchRecords,
+    records: LenientDecoder,
     sequence: Sequence,
 }
 
@@ -166,7 +166,7 @@ impl<'a> Batches<'a> {
         Self {
             target,
             options,
-            records: BatchRecords::default(),
+            records: LenientDecoder::default(),
             sequence: Sequence::default(),
         }
     }

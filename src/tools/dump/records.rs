@@ -9,10 +9,11 @@ use crate::error::{Error, Result};
 use crate::format::attributes::Attributes;
 use crate::format::batch::{
     BatchHeader, LEGACY_ATTRIBUTES_AT, LEGACY_CRC_AT, LEGACY_TIMESTAMP_AT, LENGTH_AT, MAGIC_AT,
-    RECORD_BATCH_OVERHEAD,
 };
 use crate::format::cursor::{get_i32, get_i64, get_u8, get_u32};
-use crate::format::record::{HeaderIter, Record as Fields};
+use crate::format::record::HeaderIter;
+use crate::records::RecordSlot;
+use crate::records::batch::BatchDecoder;
 use crate::types::{Compression, NO_SEQUENCE, NO_TIMESTAMP, Offset, TimestampMs, TimestampType};
 
 /// One record of any format.
@@ -41,14 +42,17 @@ pub(super) enum More<'a> {
     },
 }
 
-/// Reads batches' records; keeps its memory from one to the next.
+/// Reads batches' records as far as they make sense; keeps its memory from one to the next.
 #[derive(Debug, Default)]
-pub(super) struct BatchRecords {
+pub(super) struct LenientDecoder {
+    /// Of magic 2.
+    decoder: BatchDecoder,
+    /// Of wrappers.
     decompressor: Decompressor,
     block: Vec<u8>,
 }
 
-impl BatchRecords {
+impl LenientDecoder {
     /// Shows `see` the records of a whole batch, in order.
     ///
     /// # Errors
@@ -62,25 +66,36 @@ impl BatchRecords {
         if header.is_legacy() {
             return self.each_message(header, batch, see);
         }
-        let count = match header.records_count {
-            Some(0) | None => return Ok(()),
-            Some(count) => u32::try_from(count).map_err(|_| {
-                let at = RECORD_BATCH_OVERHEAD.saturating_sub(4) as u64;
-                Error::invalid("records count", at, "0 or more", count)
-            })?,
-        };
-        let data = batch.get(RECORD_BATCH_OVERHEAD..).unwrap_or_default();
-        match header.compression()? {
-            Compression::None => each_record(header, count, data, see)
-                .map_err(|e| e.shift(RECORD_BATCH_OVERHEAD as u64)),
-            codec => {
-                self.decompress(codec, header.magic, data)
-                    .map_err(|e| e.shift(RECORD_BATCH_OVERHEAD as u64))?;
-                each_record(header, count, &self.block, &mut |_| Ok(()))
-                    .map_err(|e| e.inside(0))?;
-                each_record(header, count, &self.block, see)
-            }
+        if matches!(header.records_count, Some(0) | None) {
+            return Ok(());
         }
+        let mut records = self.decoder.open(batch, header)?;
+        if header.compression()? != Compression::None {
+            records.check()?;
+            records = self.decoder.reopen(batch, header)?;
+        }
+        let bytes = records.bytes();
+        let mut slot = [RecordSlot::default()];
+        while let Some([slot]) = records.next(&mut slot)? {
+            let offset_delta = i32::try_from(slot.offset.wrapping_sub(header.base_offset));
+            see(Record {
+                offset: slot.offset,
+                timestamp: slot.timestamp,
+                key_size: slot.key_len,
+                value_size: slot.value_len,
+                key: slot.key(bytes),
+                value: slot.value(bytes),
+                more: More::Record {
+                    sequence: if header.base_sequence < 0 {
+                        NO_SEQUENCE
+                    } else {
+                        header.sequence_at(offset_delta.unwrap_or_default())
+                    },
+                    headers: slot.headers(bytes),
+                },
+            })?;
+        }
+        Ok(())
     }
 
     fn decompress(&mut self, codec: Compression, magic: u8, data: &[u8]) -> Result<()> {
@@ -264,57 +279,4 @@ fn short(bytes: &[u8]) -> Error {
         "room for its fields",
         bytes.len(),
     )
-}
-
-fn size_of(field: Option<usize>) -> i32 {
-    field.map_or(-1, |len| i32::try_from(len).unwrap_or(i32::MAX))
-}
-
-/// The `count` records that fill `data`.
-fn each_record(
-    header: &BatchHeader,
-    count: u32,
-    data: &[u8],
-    see: &mut dyn FnMut(Record<'_>) -> Result<()>,
-) -> Result<()> {
-    let append_time = match header.timestamp_type() {
-        TimestampType::LogAppendTime => Some(header.max_timestamp),
-        _ => None,
-    };
-    let mut at = 0usize;
-    for n in 1..=count {
-        let fields = Fields::parse(data, at)?;
-        at = fields.end;
-        // Bytes after the last record spoil it, too.
-        if n == count && at != data.len() {
-            let found = data.len().saturating_sub(at);
-            let expected = format!("none after record {count}, the last");
-            return Err(Error::invalid(
-                "bytes of records",
-                at as u64,
-                expected,
-                found,
-            ));
-        }
-        see(Record {
-            offset: header
-                .base_offset
-                .wrapping_add(i64::from(fields.offset_delta)),
-            timestamp: append_time
-                .unwrap_or_else(|| header.base_timestamp.wrapping_add(fields.timestamp_delta)),
-            key_size: size_of(fields.key.len),
-            value_size: size_of(fields.value.len),
-            key: fields.key.of(data),
-            value: fields.value.of(data),
-            more: More::Record {
-                sequence: if header.base_sequence < 0 {
-                    NO_SEQUENCE
-                } else {
-                    header.sequence_at(fields.offset_delta)
-                },
-                headers: HeaderIter::new(data, fields.headers_start, fields.headers_count),
-            },
-        })?;
-    }
-    Ok(())
 }

@@ -3,26 +3,21 @@
 //! A batch that Kafka's readers take is healthy, whatever its writer meant. Beyond what they check, records are held
 //! against their header: offsets rise within it, the largest timestamp is the header's, and a null has length -1.
 
-use crate::compress::{DecodeLimit, Decompressor};
 use crate::error::Result;
 use crate::format::batch::BatchHeader;
 use crate::format::control::{ControlType, EndTransactionMarker};
 use crate::records::RecordSlot;
-use crate::records::block::{self, Payload};
-use crate::records::legacy;
-use crate::records::walk::Walk;
+use crate::records::batch::BatchDecoder;
 use crate::types::{Offset, TimestampMs};
 
 use super::finding::{BATCH_NULL_LENGTH, BATCH_OFFSETS, BATCH_TIMESTAMP, Code};
 
 /// Records decoded at a time.
 const SLOTS: usize = 1024;
-/// More memory is given back after a batch that needed it.
-const MAX_KEPT: usize = 16 << 20;
 /// The varint of -1, the only length of a null that Kafka writes.
 const NULL: u8 = 1;
 
-/// Something odd about records that can be read.
+/// A record that decodes but violates an invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Doubt {
     /// What kind.
@@ -36,8 +31,7 @@ pub(super) struct Doubt {
 /// Checks batches; keeps what it needs for the next one.
 #[derive(Debug, Default)]
 pub(super) struct BatchCheck {
-    decompressor: Decompressor,
-    arena: Vec<u8>,
+    decoder: BatchDecoder,
     slots: Vec<RecordSlot>,
 }
 
@@ -54,93 +48,31 @@ impl BatchCheck {
     ) -> Result<()> {
         header.ensure_valid(batch)?;
         let mut seen = Seen::new(header);
-        let checked = if header.is_legacy() {
-            self.legacy(batch, header, &mut seen)
-        } else {
-            self.current(batch, header, &mut seen)
-        };
-        if self.arena.capacity() > MAX_KEPT {
-            self.arena = Vec::new();
-        }
-        self.arena.clear();
-        checked?;
-        seen.finish(header);
-        doubts.append(&mut seen.doubts);
-        Ok(())
-    }
-
-    fn legacy(&mut self, batch: &[u8], header: &BatchHeader, seen: &mut Seen) -> Result<()> {
-        self.slots.clear();
-        legacy::walk(
-            batch,
-            0,
-            header,
-            &mut self.decompressor,
-            &mut self.arena,
-            DecodeLimit::default(),
-            &mut self.slots,
-        )?;
-        seen.offsets(&self.slots);
-        if self
-            .slots
-            .capacity()
-            .saturating_mul(size_of::<RecordSlot>())
-            > MAX_KEPT
-        {
-            self.slots = Vec::new();
-        }
-        Ok(())
-    }
-
-    fn current(&mut self, batch: &[u8], header: &BatchHeader, seen: &mut Seen) -> Result<()> {
-        let limit = DecodeLimit::default();
-        let block = block::open(
-            batch,
-            header,
-            &mut self.decompressor,
-            &mut self.arena,
-            limit,
-        )?;
-        let source = match block.payload {
-            Payload::Source => batch,
-            Payload::Arena => self.arena.as_slice(),
-        };
-        let mut walk = Walk::new(header, block.range.start, block.range.end);
+        let mut records = self.decoder.open(batch, header)?;
         self.slots.resize(SLOTS, RecordSlot::default());
-        // Once also where there are no records: no bytes may be there then.
-        loop {
-            let done = walk
-                .step(source, &mut self.slots)
-                .map_err(|error| match block.payload {
-                    Payload::Source => error,
-                    Payload::Arena => error.inside(0),
-                })?;
-            let slots = self.slots.get(..done).unwrap_or_default();
+        while let Some(slots) = records.next(&mut self.slots)? {
             seen.offsets(slots);
-            seen.timestamps(slots);
-            seen.nulls(source, slots);
+            if !header.is_legacy() {
+                seen.timestamps(slots);
+                seen.nulls(records.bytes(), slots);
+            }
             if header.is_control() {
                 slots
                     .iter()
-                    .try_for_each(|slot| control(source, slot).map_err(|e| e.inside(0)))?;
-            }
-            if walk.remaining() == 0 {
-                return Ok(());
+                    .try_for_each(|slot| control(records.bytes(), slot).map_err(|e| e.inside(0)))?;
             }
         }
+        seen.finish(header);
+        doubts.append(&mut seen.doubts);
+        Ok(())
     }
 }
 
 /// A control record says what kind it is; an end of a transaction has a coordinator epoch.
 fn control(source: &[u8], slot: &RecordSlot) -> Result<()> {
-    let bytes = |start: u32, len: i32| {
-        let start = usize::try_from(start).unwrap_or(usize::MAX);
-        let end = start.saturating_add(usize::try_from(len).unwrap_or_default());
-        source.get(start..end).unwrap_or_default()
-    };
-    let kind = ControlType::parse(bytes(slot.key_start, slot.key_len))?;
+    let kind = ControlType::parse(slot.key(source).unwrap_or_default())?;
     if kind.ends_transaction() {
-        EndTransactionMarker::parse(bytes(slot.value_start, slot.value_len))?;
+        EndTransactionMarker::parse(slot.value(source).unwrap_or_default())?;
     }
     Ok(())
 }

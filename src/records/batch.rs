@@ -1,0 +1,192 @@
+//! The records of one whole batch of any magic, wherever they lie: in the batch, or decompressed.
+//!
+//! Positions in errors count from the beginning of the batch. Those in decompressed bytes mean nothing in the file: there
+//! the batch's own beginning stands for them, and the text says where in the decompressed records.
+
+use super::RecordSlot;
+use super::block::{self, Payload};
+use super::legacy;
+use super::walk::Walk;
+use crate::compress::{DecodeLimit, Decompressor};
+use crate::error::{Error, Result};
+use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD, RECORDS_COUNT_AT};
+
+/// More memory is given back after a batch that needed it.
+const MAX_KEPT: usize = 16 << 20;
+const MAX_SLOTS_KEPT: usize = MAX_KEPT / size_of::<RecordSlot>();
+
+/// Opens batches one after the other, with memory that is kept.
+#[derive(Debug, Default)]
+pub(crate) struct BatchDecoder {
+    decompressor: Decompressor,
+    limit: DecodeLimit,
+    /// The decompressed records of the batch that was opened last.
+    arena: Vec<u8>,
+    /// The records of the batch that was opened last, if it is of magic 0 or 1.
+    legacy: Vec<RecordSlot>,
+    payload: Option<Payload>,
+}
+
+impl BatchDecoder {
+    /// Takes no more than `limit` allows of a compressed batch.
+    #[must_use]
+    pub(crate) fn with_limit(limit: DecodeLimit) -> Self {
+        Self {
+            limit,
+            ..Self::default()
+        }
+    }
+
+    /// Opens a whole batch, decompressed if need be. Its checksum is the caller's to check.
+    ///
+    /// # Errors
+    /// Those of [`block::open`] and [`legacy::walk`]; `InvalidRecord` for a count of records below 0.
+    pub(crate) fn open<'a>(
+        &'a mut self,
+        batch: &'a [u8],
+        header: &BatchHeader,
+    ) -> Result<BatchRecords<'a>> {
+        self.arena.clear();
+        self.arena.shrink_to(MAX_KEPT);
+        self.legacy.clear();
+        self.legacy.shrink_to(MAX_SLOTS_KEPT);
+        self.payload = None;
+        // A walk through a log is no stricter than Kafka's, which first looks at the count where it reads records.
+        if let Some(count) = header.records_count.filter(|&count| count < 0) {
+            let at = RECORDS_COUNT_AT as u64;
+            return Err(Error::invalid("records count", at, "0 or more", count));
+        }
+        let (arena, limit) = (&mut self.arena, self.limit);
+        let payload = if header.is_legacy() {
+            let slots = &mut self.legacy;
+            legacy::walk(
+                batch,
+                0,
+                header,
+                &mut self.decompressor,
+                arena,
+                limit,
+                slots,
+            )?
+        } else {
+            block::open(batch, header, &mut self.decompressor, arena, limit)?.payload
+        };
+        self.payload = Some(payload);
+        self.reopen(batch, header)
+    }
+
+    /// The records once more, of the batch that was opened last.
+    ///
+    /// # Errors
+    /// `Internal` where none is open.
+    pub(crate) fn reopen<'a>(
+        &'a self,
+        batch: &'a [u8],
+        header: &BatchHeader,
+    ) -> Result<BatchRecords<'a>> {
+        let (bytes, start) = match self.payload {
+            Some(Payload::Source) => (batch, RECORD_BATCH_OVERHEAD),
+            Some(Payload::Arena) => (self.arena.as_slice(), 0),
+            None => return Err(Error::internal("no batch is open")),
+        };
+        let rest = if header.is_legacy() {
+            Rest::Decoded(&self.legacy)
+        } else {
+            Rest::Walk(Walk::new(header, start, bytes.len()))
+        };
+        Ok(BatchRecords {
+            bytes,
+            is_decompressed: self.payload == Some(Payload::Arena),
+            rest,
+            is_done: false,
+        })
+    }
+}
+
+/// The records of an open batch, decoded some at a time.
+#[derive(Debug)]
+pub(crate) struct BatchRecords<'a> {
+    bytes: &'a [u8],
+    is_decompressed: bool,
+    rest: Rest<'a>,
+    is_done: bool,
+}
+
+#[derive(Debug)]
+enum Rest<'a> {
+    Walk(Walk),
+    Decoded(&'a [RecordSlot]),
+}
+
+impl<'a> BatchRecords<'a> {
+    /// The bytes that slots are about: the batch, or all of its decompressed records.
+    #[must_use]
+    pub(crate) const fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// An error at a position in [`BatchRecords::bytes`], placed in the batch.
+    #[must_use]
+    pub(crate) fn locate(&self, error: Error) -> Error {
+        if self.is_decompressed {
+            error.inside(0)
+        } else {
+            error
+        }
+    }
+
+    /// Decodes the next records into `slots`, which has room for one at least; `None` after the last one.
+    ///
+    /// # Errors
+    /// Those of [`Walk::step`].
+    pub(crate) fn next<'s>(
+        &mut self,
+        slots: &'s mut [RecordSlot],
+    ) -> Result<Option<&'s mut [RecordSlot]>> {
+        if self.is_done {
+            return Ok(None);
+        }
+        let count = match &mut self.rest {
+            // Once also where there are no records: no bytes may be there then.
+            Rest::Walk(walk) => {
+                let count = walk.step(self.bytes, slots);
+                self.is_done = walk.remaining() == 0;
+                count.map_err(|error| self.locate(error))?
+            }
+            Rest::Decoded(rest) => {
+                let count = rest.len().min(slots.len());
+                let (next, after) = rest.split_at_checked(count).unwrap_or_default();
+                slots
+                    .iter_mut()
+                    .zip(next)
+                    .for_each(|(slot, next)| *slot = *next);
+                *rest = after;
+                self.is_done = after.is_empty();
+                count
+            }
+        };
+        Ok(slots.get_mut(..count).filter(|slots| !slots.is_empty()))
+    }
+
+    /// Decodes all records that are left.
+    ///
+    /// # Errors
+    /// As [`BatchRecords::next`].
+    pub(crate) fn all(&mut self) -> Result<Vec<RecordSlot>> {
+        let (mut all, mut slots) = (Vec::new(), [RecordSlot::default(); 256]);
+        while let Some(next) = self.next(&mut slots)? {
+            all.extend_from_slice(next);
+        }
+        Ok(all)
+    }
+
+    /// Decodes all records that are left, for their faults alone.
+    ///
+    /// # Errors
+    /// As [`BatchRecords::next`].
+    pub(crate) fn check(&mut self) -> Result<()> {
+        let mut slots = [RecordSlot::default(); 256];
+        while self.next(&mut slots)?.is_some() {}
+        Ok(())
+    }
+}
