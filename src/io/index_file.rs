@@ -196,12 +196,13 @@ impl<const W: usize> EntryFile<W> for IndexFile<W> {
         if end > self.backed {
             self.back(end)?;
         }
+        let is_full = self.entries >= self.slots;
         match &mut self.open {
-            // SAFETY: an entry below `slots` lies within the file and its map.
-            Some(open) if self.entries < self.slots => unsafe {
-                open.view.store(self.entries, words)
-            },
-            Some(_) => return Err(self.full()),
+            Some(_) if is_full => return Err(self.full()),
+            Some(open) => {
+                // SAFETY: an entry below `slots` lies within the file and its map.
+                unsafe { open.view.store(self.entries, words) };
+            }
             None => return Err(self.closed()),
         }
         self.entries = self.entries.saturating_add(1);
