@@ -12,6 +12,7 @@ import pytest
 
 import corpus
 import kafkalog
+from command import call
 from kafkalog import tables
 
 if TYPE_CHECKING:
@@ -289,6 +290,38 @@ def test_metadata_that_cannot_be_decoded(tmp_path: Path) -> None:
         assert (row["key"], row["keyBytes"], row["value"]) == (None, None, out)
         assert row["valueBytes"] == (value if out is None else None)
     assert undecoded(table) == 6
+
+
+def test_share_group_state_of_a_newer_kafka_is_counted_and_shown(tmp_path: Path) -> None:
+    """Versions, and a kind of record, that are not known; no verb says that they are damage."""
+    source = corpus.GOLDEN / "internal-compacted" / "data-0" / "__share_group_state-1"
+    folder = shutil.copytree(source, tmp_path / "data" / source.name)
+    known = tables.records(folder).to_pylist()
+    [old, *_] = kafkalog.read_table(folder, columns=["key", "value"]).to_pylist()
+    newer = [
+        (old["key"], b"\0\x63" + old["value"][2:]),
+        (b"\0\x63" + old["key"][2:], old["value"]),
+        (old["key"][:3], b""),
+    ]
+    config = kafkalog.LogConfig(cleanup_policy="delete", retention_ms=-1)
+    with kafkalog.LogWriter(folder.parent, "__share_group_state", 1, config=config) as writer:
+        writer.append([kafkalog.Record(value, key) for key, value in newer])
+    table = tables.records(folder)
+    assert undecoded(table) == 3
+    assert table.to_pylist()[: len(known)] == known
+    assert [(row["type"], row["valueVersion"], row["value"]) for row in table.to_pylist()[len(known) :]] == [
+        ("ShareSnapshot", 99, None),
+        (None, None, None),
+        ("ShareSnapshot", None, None),
+    ]
+    assert table["valueBytes"].to_pylist()[len(known) :] == [value for _, value in newer]
+    dumped = call("dump", "--files", *folder.glob("*.log"), "--share-group-state-decoder").stdout
+    assert "Error at offset 3, skipping" in dumped
+    assert "Unknown record type 99 at offset 4, skipping" in dumped
+    for words in (["verify"], ["ls"], ["stats"], ["explain"], ["cat", "-f", "%o\n"]):
+        said = call(words[0], folder, *words[1:])
+        assert (said.returncode, said.stderr) == (0, ""), words
+    assert "brokers prune it" in call("explain", folder).stdout
 
 
 def test_secrets_are_shown_only_when_asked_for(tmp_path: Path) -> None:

@@ -32,7 +32,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.epilog = (
         "Offsets are committed offsets. '-' stands for a value that is not known: the log end offset of a partition "
-        "whose folder does not exist, or the member of a partition that is not assigned."
+        "whose folder does not exist, or the member of a partition that is not assigned. Share groups commit none: how "
+        "far they are is in __share_group_state, which kafkalog dump --share-group-state-decoder shows."
     )
 
 
