@@ -15,6 +15,7 @@ from clusters import OTHER_ID, TOPIC_ID
 from kafkalog.errors import UnknownTopicOrPartitionError
 from kafkalog.rescue import inventory
 from kafkalog.rescue.planning import plan_rescue
+from kafkalog.rescue.shared_work import SharedWork
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -172,9 +173,16 @@ def test_a_node_that_has_a_partition_twice(tmp_path: Path) -> None:
 
 def test_progress_is_told_in_bytes_read(disk: Path) -> None:
     told: list[tuple[str, int, int]] = []
-    plan = plan_rescue(disk, progress=lambda *each: told.append(each))
+    threads = set()
+
+    def progress(what: str, done: int, total: int) -> None:
+        threads.add(threading.get_ident())
+        told.append((what, done, total))
+
+    plan = plan_rescue(disk, progress=progress)
     size = sum(each.size for each in plan.replicas)
     assert told[-1] == ("read", size, size)
+    assert threads == {threading.get_ident()}
 
 
 def test_an_interruption_ends_the_reading(disk: Path, tmp_path: Path) -> None:
@@ -197,14 +205,14 @@ def test_one_disk_is_read_by_several_threads_with_the_same_result(disk: Path, mo
     alone = inventory.take([str(disk)], threads=1)
     monkeypatch.setattr(inventory, "_GROUP_BYTES", 1)
     readers = set()
-    count = inventory._Watch.count
+    count = SharedWork.add
 
-    def counted(watch: inventory._Watch, size: int) -> None:
+    def counted(work: SharedWork, size: int) -> None:
         readers.add(threading.get_ident())
         # Long enough for the others to take their turn.
         time.sleep(0.05)
-        count(watch, size)
+        count(work, size)
 
-    monkeypatch.setattr(inventory._Watch, "count", counted)
+    monkeypatch.setattr(SharedWork, "add", counted)
     assert inventory.take([str(disk)], threads=3) == alone
     assert len(readers) == 3

@@ -362,7 +362,8 @@ def test_stopped_by_the_caller(tmp_path: Path) -> None:
         clusters.write_log(one, {0: 10}, topic=f"t{n}", topic_id=chr(ord("B") + n) * 21 + "A")
     plan = plan_rescue(str(one))
 
-    def stop(done: int, total: int) -> None:
+    def stop(phase: str, done: int, total: int) -> None:
+        assert phase == "written"
         assert 0 < done <= total
         raise KeyboardInterrupt
 
@@ -370,7 +371,7 @@ def test_stopped_by_the_caller(tmp_path: Path) -> None:
         write(plan, tmp_path / "out", progress=stop)
     assert not (tmp_path / "out").exists()
     told: list[int] = []
-    write(plan, tmp_path / "out", progress=lambda done, _: told.append(done))
+    write(plan, tmp_path / "out", progress=lambda _, done, __: told.append(done))
     assert told == sorted(told)
     assert errors(tmp_path / "out") == []
     assert kafkalog.read_table(tmp_path / "out", columns=["offset"]).num_rows == 100

@@ -14,9 +14,10 @@ from kafkalog import _arguments
 from kafkalog._renamed import renamed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from kafkalog.rescue.plan import RescueReport
+    from kafkalog.rescue.shared_work import Progress
     from kafkalog.typing import Paths, StrPath
 
 __all__ = ["rescue"]
@@ -37,7 +38,7 @@ def rescue(
     topic_ids: Mapping[str, str] | None = None,
     link: bool = False,
     dry_run: bool = False,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> RescueReport:
     """Make a cluster that starts out of the disks of a dead one.
 
@@ -81,7 +82,7 @@ def rescue(
     dry_run : bool
         Only plan.
     progress : callable, optional
-        Called with ``read`` or ``written``, the bytes for which that is done, and all; from several threads.
+        Called with ``read`` or ``written``, the bytes for which that is done, and all, in the caller's thread.
 
     Returns
     -------
@@ -109,7 +110,6 @@ def rescue(
     >>> [str(each) for each in report.plan.findings if each.severity == "error"]  # doctest: +SKIP
     """
     import os
-    from functools import partial
     from pathlib import Path
 
     from kafkalog.rescue import output
@@ -146,7 +146,7 @@ def rescue(
         listener=listener,
         cluster_id=cluster_id,
         link=link,
-        progress=None if progress is None else partial(progress, "written"),
+        progress=progress,
     )
 
 

@@ -23,7 +23,6 @@ import re
 import shutil
 import time
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kafkalog import _arguments, _core
@@ -41,10 +40,11 @@ from kafkalog.tables import cluster_metadata
 from kafkalog.writer import LogWriter, Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from kafkalog.rescue.plan import Choice, RescuePlan
+    from kafkalog.rescue.shared_work import Progress
 
 __all__ = ["Given", "given", "into_plan", "rescue_into", "write_into"]
 
@@ -99,7 +99,7 @@ def rescue_into(
     *,
     link: bool = False,
     dry_run: bool = False,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> RescueReport:
     """Plan and write topics of disks into another cluster's log dir; the parameters are those of ``rescue``."""
     wanted = {*(_arguments.names("topics", topics) or ()), *topic_ids}
@@ -116,7 +116,7 @@ def rescue_into(
     try:
         to = given(into)
         plan = _planned(disks, to, wanted, topic_ids, progress)
-        return write_into(plan, to, link=link, progress=None if progress is None else partial(progress, "written"))
+        return write_into(plan, to, link=link, progress=progress)
     finally:
         held.close()
 
@@ -126,7 +126,7 @@ def _planned(
     to: Given,
     wanted: Iterable[str],
     topic_ids: Mapping[str, str],
-    progress: Callable[[str, int, int], None] | None,
+    progress: Progress | None,
 ) -> RescuePlan:
     # Reading the disks may take hours.
     for topic in sorted(wanted):
@@ -308,9 +308,7 @@ def _needed(plan: RescuePlan, to: Given) -> Iterator[Finding]:
             yield Finding("warning", "hanging-transaction", text, None, each.topic, each.partition)
 
 
-def write_into(
-    plan: RescuePlan, to: Given, *, link: bool = False, progress: Callable[[int, int], None] | None = None
-) -> RescueReport:
+def write_into(plan: RescuePlan, to: Given, *, link: bool = False, progress: Progress | None = None) -> RescueReport:
     """Write the partitions of a plan into a log dir, which the caller has locked.
 
     Parameters
@@ -322,7 +320,7 @@ def write_into(
     link : bool
         Share the blocks of closed segments with the sources, where the file system can.
     progress : callable, optional
-        Called with the bytes that were written so far, and with all that are to be written.
+        Called with ``written``, the bytes that are, and all of them.
 
     Raises
     ------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,9 +12,12 @@ from kafkalog import _core
 from kafkalog.errors import CorruptIndexError, KafkaLogError
 from kafkalog.reader import RecordReader
 from kafkalog.rescue.plan import Damage, Disk, Finding, Replica
+from kafkalog.rescue.shared_work import SharedWork
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from kafkalog.rescue.shared_work import Progress
 
 __all__ = ["METADATA", "Inventory", "Run", "take"]
 
@@ -69,9 +71,7 @@ class Inventory:
     findings: tuple[Finding, ...]
 
 
-def take(
-    paths: Sequence[str], progress: Callable[[str, int, int], None] | None = None, threads: int | None = None
-) -> Inventory:
+def take(paths: Sequence[str], progress: Progress | None = None, threads: int | None = None) -> Inventory:
     """Read every batch of all disks, and compare its checksum.
 
     Parameters
@@ -79,7 +79,7 @@ def take(
     paths : sequence of str
         The log dirs.
     progress : callable, optional
-        Called with ``read``, the bytes of batches that were read, and those of all segments; from several threads.
+        Called with ``read``, the bytes of batches that were read, and those of all segments.
     threads : int, optional
         How many read at a time, shared among the disks; each disk gets one at least. Default: as many as there are
         processors.
@@ -93,19 +93,11 @@ def take(
     """
     opened, findings = _opened(paths)
     surveys = [_Survey(*each) for each in opened]
-    watch = _Watch(sum(survey.size for survey in surveys), progress)
+    work = SharedWork("read", sum(survey.size for survey in surveys), progress)
     threads = threads or os.cpu_count() or 1
     of_each = max(threads // max(len(surveys), 1), 1)
     with ThreadPoolExecutor(threads) as pool:
-        futures = [pool.submit(survey.read, watch, of_each) for survey in surveys]
-        try:
-            for future in futures:
-                future.result()
-        except BaseException as error:
-            # Leaving the block waits for the threads.
-            if (first := watch.stop(error)) is not error:
-                raise first from None
-            raise
+        work.results([pool.submit(work.guarded, survey.read, work, of_each) for survey in surveys])
     replicas = sorted(
         (replica for survey in surveys for replica in survey.replicas),
         key=lambda r: (r.topic, r.partition, r.disk.node_id or 0, r.path),
@@ -195,32 +187,6 @@ def _twice(replicas: Iterable[Replica]) -> Iterator[Finding]:
             yield Finding("warning", "two-replicas", text, replica.path, replica.topic, replica.partition)
 
 
-class _Watch:
-    """Counts what the threads read, and tells them when to stop."""
-
-    def __init__(self, total: int, progress: Callable[[str, int, int], None] | None) -> None:
-        self._error: BaseException | None = None
-        self._done = 0
-        self._total = total
-        self._progress = progress
-        self._lock = threading.Lock()
-
-    def stop(self, error: BaseException) -> BaseException:
-        """Stop all threads; return the error that was the first, of which others may be the consequence."""
-        with self._lock:
-            self._error = self._error or error
-            return self._error
-
-    def count(self, size: int) -> None:
-        """Add bytes that were read; raise if the caller no longer waits for the rest."""
-        if self._error is not None:
-            raise InterruptedError
-        with self._lock:
-            self._done += size
-            if self._progress is not None:
-                self._progress("read", min(self._done, self._total), self._total)
-
-
 class _Survey:
     """The replicas of one disk."""
 
@@ -243,7 +209,7 @@ class _Survey:
         """Return the bytes of all segments."""
         return sum(size for identity in self._identities for _, size in identity.segments)
 
-    def read(self, watch: _Watch, threads: int) -> None:
+    def read(self, work: SharedWork, threads: int) -> None:
         """Read the batches in so many threads, and describe the replicas."""
         both = list(zip(self._folders, self._identities, strict=True))
         with_segments = [folder for folder, identity in both if identity.segments]
@@ -251,7 +217,7 @@ class _Survey:
         # One disk has one live folder of a partition; others are read alone.
         groups += [[each] for folder in with_segments if folder[3] != "live" for each in self._planned_alone(*folder)]
         with ThreadPoolExecutor(threads) as pool:
-            futures = [pool.submit(self._read_or_stop, group, watch) for group in groups]
+            futures = [pool.submit(work.guarded, self._read_group, group, work) for group in groups]
             for future in futures:
                 future.result()
         self.findings.sort(key=lambda each: each.path or "")
@@ -313,14 +279,7 @@ class _Survey:
         self._unreadable.add(path)
         self.findings.append(Finding("warning", "unreadable", str(error), path, topic, partition))
 
-    def _read_or_stop(self, group: list[_core.PartitionRange], watch: _Watch) -> None:
-        try:
-            self._read_group(group, watch)
-        except BaseException as error:
-            watch.stop(error)
-            raise
-
-    def _read_group(self, group: list[_core.PartitionRange], watch: _Watch) -> None:
+    def _read_group(self, group: list[_core.PartitionRange], work: SharedWork) -> None:
         import pyarrow.compute as pc
 
         folders = {(each.topic, each.partition): each.folder for each in group}
@@ -330,7 +289,7 @@ class _Survey:
         try:
             with RecordReader(_core.scan_batch_ranges(group, check_crcs=True, on_corrupt="skip")) as reader:
                 for batch in reader:
-                    watch.count(pc.sum(batch["size"]).as_py() or 0)
+                    work.add(pc.sum(batch["size"]).as_py() or 0)
                     for topic, partition, run, producer, is_transactional in _runs(batch):
                         folder = folders[topic, partition]
                         if is_transactional:
@@ -338,13 +297,11 @@ class _Survey:
                         _append(found.setdefault(folder, []), run)
                         producers[folder] = max(producers.get(folder, -1), producer)
                 lost = reader.lost.to_pylist()
-        except InterruptedError:
-            raise
         except (KafkaLogError, OSError) as error:
             # A disk that answers with an I/O error for one file: the others count.
             if len(group) > 1:
                 for each in group:
-                    self._read_group([each], watch)
+                    self._read_group([each], work)
             else:
                 one = group[0]
                 self._cannot_read(error, one.folder, one.topic, one.partition)

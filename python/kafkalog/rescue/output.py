@@ -19,9 +19,8 @@ import hashlib
 import json
 import os
 import shutil
-import threading
 import time
-from concurrent.futures import FIRST_EXCEPTION, CancelledError, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +31,7 @@ from kafkalog.rescue import group_offsets
 from kafkalog.rescue.copying import write_partition
 from kafkalog.rescue.new_image import new_image, replicas_of
 from kafkalog.rescue.plan import RescueReport
+from kafkalog.rescue.shared_work import SharedWork
 from kafkalog.rescue.target import (
     meta_properties,
     random_id,
@@ -42,9 +42,10 @@ from kafkalog.rescue.target import (
 from kafkalog.tables import _rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from kafkalog.rescue.plan import Choice, RescuePlan
+    from kafkalog.rescue.shared_work import Progress
     from kafkalog.rescue.target import Node, Target
     from kafkalog.writer import Record
 
@@ -110,7 +111,7 @@ def write(
     listener: str = "127.0.0.1:9092",
     cluster_id: str | None = None,
     link: bool = False,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> RescueReport:
     """Write what a plan says into a new directory.
 
@@ -129,7 +130,7 @@ def write(
     link : bool
         Share the blocks of closed segments with the sources, where the file system can.
     progress : callable, optional
-        Called with the bytes that were written so far, and with all that are to be written.
+        Called with ``written``, the bytes that are, and all of them.
 
     Raises
     ------
@@ -259,53 +260,32 @@ def copy_partitions(
     unfinished: Path,
     *,
     link: bool,
-    progress: Callable[[int, int], None] | None,
+    progress: Progress | None,
 ) -> int:
     """Write the partitions that are not whole yet; return the bytes of the segments of all."""
     offsets = _lowered(plan)
     total = sum(piece.replica.size for choice in plan.choices for piece in choice.pieces[:1])
-    done = 0
+    shared = SharedWork("written", total, progress)
 
-    stopped = threading.Event()
-
-    def told(size: int) -> None:
-        nonlocal done
-        if stopped.is_set():
-            raise CancelledError
-        done += size
-        if progress is not None:
-            progress(min(done, total), total)
-
-    def work(choice: Choice, node: Node) -> int:
+    def write(choice: Choice, node: Node) -> int:
         name = f"{choice.topic}-{choice.partition}"
         log_dir = unfinished / "whole" / node.folder
         if (log_dir / name).exists():
             size = _size(log_dir / name)
-            told(size)
+            shared.add(size)
             return size
         staging = unfinished / "partitions" / name
         records = offsets.get(choice.partition, []) if choice.topic == group_offsets.TOPIC else []
-        size = write_partition(choice, staging, log_dir, offsets=records, link=link, progress=told)
+        size = write_partition(choice, staging, log_dir, offsets=records, link=link, progress=shared.add)
         shutil.rmtree(staging)
         return size
 
     # The largest first, so that no thread is left with it at the end.
     order = sorted(placed, key=lambda each: -sum(piece.replica.size for piece in each[0].pieces))
     with ThreadPoolExecutor(_THREADS) as pool:
-        futures = [pool.submit(work, choice, node) for choice, node in order]
-        try:
-            wait(futures, return_when=FIRST_EXCEPTION)
-        finally:
-            if not all(future.done() and future.exception() is None for future in futures):
-                stopped.set()
-            for future in futures:
-                future.cancel()
-    for future in futures:
-        # What stopped the others, not that they were.
-        if not future.cancelled() and (error := future.exception()) and not isinstance(error, CancelledError):
-            raise error
+        sizes = shared.results([pool.submit(shared.guarded, write, choice, node) for choice, node in order])
     shutil.rmtree(unfinished / "partitions", ignore_errors=True)
-    return sum(future.result() for future in futures)
+    return sum(sizes)
 
 
 def _lowered(plan: RescuePlan) -> dict[int, list[Record]]:

@@ -16,10 +16,11 @@ from kafkalog.tables._rows import notes_of
 from kafkalog.tables.offsets import read_offsets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from kafkalog.rescue.inventory import Inventory
     from kafkalog.rescue.plan import Choice, Image, Replica
+    from kafkalog.rescue.shared_work import Progress
     from kafkalog.typing import Paths
 
 __all__ = ["LOWERED", "by_severity", "plan_rescue"]
@@ -35,7 +36,7 @@ _OFFSETS, _TRANSACTIONS = "__consumer_offsets", "__transaction_state"
 def plan_rescue(
     paths: Paths,
     topics: str | Iterable[str] | None = None,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> RescuePlan:
     """Read the disks of a dead cluster, and decide what to take from which.
 
