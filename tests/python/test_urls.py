@@ -29,7 +29,7 @@ _SPARK = {"path", "out", "source"}
 # Which function takes a folder of a partition rather than a log dir, or a file.
 _PARTITION = {"PartitionLog", "rebuild_indexes", "truncate", "append_batches"}
 _FILE = {"OffsetIndex": ".index", "TimeIndex": ".timeindex", "TransactionIndex": ".txnindex"}
-_OTHERS = {"topic": "orders", "partition": 0, "offset": 5, "to_offset": 5, "spark": None, "spark_master": "local"}
+_OTHERS = {"topic": "orders", "partition": 0, "offset": 5, "to_offset": 5, "spark": None}
 # Path("file://host/x") is file:/host/x, which names a local file.
 URLS = ("s3://bucket/x", "hdfs://host:8020/x", "abfss://container@account/x", "dbfs:/x", "S3A://b", "file://host/x")
 

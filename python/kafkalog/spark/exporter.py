@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from kafkalog import _arguments, _core, errors
 from kafkalog._export import SUFFIXES, Files
 from kafkalog._files import read_small, regular
+from kafkalog._renamed import renamed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -42,8 +43,9 @@ _RESULT = "split int, name string, rows bigint, bytes bigint, metrics string"
 _FAILURE = ".failure"
 
 
+@renamed(spark_master="spark")
 def export(
-    spark_master: str,
+    spark: SparkSession | str,
     path: Any,
     out: str | os.PathLike[str],
     format: str = "parquet",  # noqa: A002 - the option's name
@@ -53,8 +55,9 @@ def export(
 
     Parameters
     ----------
-    spark_master : str
-        For instance ``local[*]``. An active session is used whatever its master.
+    spark : SparkSession or str
+        The session; or a master, for instance ``local[*]``, for a session of its own. An active session is used
+        whatever its master.
     path : str, PathLike or list of them
         As for :func:`read`.
     out : str or PathLike
@@ -102,13 +105,13 @@ def export(
     if format == "csv" and "headers" in options.columns:
         raise ValueError("CSV cannot hold headers; leave the column out, or choose another format")
     _core.check_output(str(target), list(options.paths))
-    with _session(spark_master) as (spark, collect):
-        check_interpreter(spark)
+    with _session(spark) as (session, collect):
+        check_interpreter(session)
         splits = plan_splits(options)
         with _staged(target) as staging:
             write = partial(_write_splits, str(staging), format)
             try:
-                written = collect(over_splits(spark, splits, write, _RESULT))
+                written = collect(over_splits(session, splits, write, _RESULT))
             except PySparkException as error:
                 raise _recorded_failure(staging, error) or error from error
             _publish(staging, target, {each["name"]: f"part-{each['split']:05d}{SUFFIXES[format]}" for each in written})
@@ -247,14 +250,15 @@ def _collect_in_thread(frame: DataFrame) -> list[Row]:
 
 
 @contextmanager
-def _session(master: str) -> Iterator[tuple[SparkSession, Callable[[DataFrame], list[Row]]]]:
-    """Return the active session, or a new one that ends with the export, and the function that collects in it."""
+def _session(spark: SparkSession | str) -> Iterator[tuple[SparkSession, Callable[[DataFrame], list[Row]]]]:
+    """Return the session, or a new one that ends with the export, and the function that collects in it."""
     from pyspark.sql import SparkSession
 
-    active = SparkSession.getActiveSession()
+    active = SparkSession.getActiveSession() if isinstance(spark, str) else spark
     if active is not None:
         yield active, lambda frame: frame.collect()
         return
+    master = str(spark)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master).appName("kafkalog export")
     settings = {
@@ -269,8 +273,8 @@ def _session(master: str) -> Iterator[tuple[SparkSession, Callable[[DataFrame], 
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     for name, value in settings.items():
         builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+    own = builder.getOrCreate()
     try:
-        yield spark, _collect_in_thread
+        yield own, _collect_in_thread
     finally:
-        spark.stop()
+        own.stop()
