@@ -300,6 +300,13 @@ def exclusive(paths: Iterable[str], *, wait: bool = True) -> Iterator[list[str]]
                 stack.enter_context(locked_folder(log_dir, wait=wait))
             # A job that died may have had more log dirs.
             more = {other for job in map(_read, wanted) if job is not None for other in job.dirs}
+            gone = next((other for other in sorted(more) if not Path(other).is_dir()), None)
+            if gone is not None:
+                notes = " and ".join(str(Path(log_dir) / NOTE) for log_dir in wanted if (Path(log_dir) / NOTE).exists())
+                raise ValueError(
+                    f"{gone}: no such folder, and a job that died may have appended there; mount it, or delete {notes} "
+                    "to keep all records"
+                )
             if more <= {*wanted}:
                 stack.callback(_core.HeldLogDirs(wanted).close)
                 for log_dir in wanted:

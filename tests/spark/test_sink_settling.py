@@ -138,6 +138,21 @@ def test_a_job_of_several_log_dirs_is_settled_from_each(tmp_path: Path) -> None:
         assert found == [*range(40 if step == "commit" else 20), *range(40, 45)]
 
 
+def test_a_job_with_a_log_dir_that_is_not_mounted_is_refused(tmp_path: Path) -> None:
+    """A folder in its place would have nothing to take back, and the records stay in the one that is mounted later."""
+    dirs = tmp_path / "d1", tmp_path / "d2"
+    target = sink(dirs[0], paths=tuple(map(str, dirs)), partitions=2)
+    dies(target, [target.write(iter([rows(0, 20)]))], after="append")
+    dirs[1].rename(tmp_path / "unmounted")
+    for attempt in (lambda: kafkalog.LogWriter(dirs[0], "t"), lambda: sink(dirs[0], partitions=2).commit([])):
+        with pytest.raises(ValueError, match=r"d2: no such folder, and a job that died .*mount it, or delete .*d1"):
+            attempt()
+    assert not dirs[1].exists()
+    (tmp_path / "unmounted").rename(dirs[1])
+    kafkalog.LogWriter(dirs[0], "other").close()
+    assert values(dirs[0]) == values(dirs[1]) == []
+
+
 def test_a_job_whose_first_note_is_missing_is_refused(tmp_path: Path) -> None:
     dirs = tmp_path / "d1", tmp_path / "d2"
     target = sink(dirs[0], paths=tuple(map(str, dirs)), partitions=2)
