@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import byte_logs
 import corpus
 import kafkalog
+from byte_logs import Record
 from clean_cases import CASES, source_of
 from command import call, fails
 from recover_cases import digests, digests_as_kafkas, outcome
@@ -172,6 +174,32 @@ def test_offsets_that_go_back(tmp_path: Path) -> None:
     assert (caught.value.path, caught.value.position) == (str(segment), second)
     kafkalog.compact(tmp_path / "logs", tmp_path / "out", config=COMPACT, roll=True, on_corrupt="skip")
     assert set(kafkalog.verify(tmp_path / "out")["severity"].to_pylist()) <= {"info"}
+
+
+@pytest.mark.parametrize("on_corrupt", ["raise", "skip"])
+@pytest.mark.parametrize("magic", [0, 1, 2])
+def test_a_full_index_splits_between_offsets(tmp_path: Path, magic: int, on_corrupt: str) -> None:
+    """A new segment begins where the one before ends: a wrapper names its last offset, messages may be missing."""
+    folder = tmp_path / "logs" / "t-0"
+    folder.mkdir(parents=True)
+    starts = [0, 3, 6, 9, 14, 17, 20]
+    rows = [[Record(start + at, start + at, b"k%d" % (start + at), b"v") for at in range(3)] for start in starts]
+    log = b"".join(byte_logs.batch(each) if magic == 2 else byte_logs.messages(each, magic, "gzip") for each in rows)
+    (folder / f"{0:020}.log").write_bytes(log)
+    config = {
+        "cleanup.policy": "compact",
+        "min.cleanable.dirty.ratio": 0,
+        "index.interval.bytes": 0,
+        "segment.index.bytes": 24,
+    }
+    out = tmp_path / "out"
+    how: dict[str, Any] = {"config": config, "on_corrupt": on_corrupt, "roll": True, "map_bytes": 1 << 16}
+    kafkalog.compact(folder.parent, out, **how)
+    assert kafkalog.read_table(out)["offset"].to_pylist() == [each.offset for row in rows for each in row]
+    assert [row for row in kafkalog.verify(out).to_pylist() if row["severity"] == "error"] == []
+    bases = [each.base_offset for each in kafkalog.PartitionLog(out / "t-0").segments]
+    assert len(bases) >= 3
+    assert {12, 14} & {*bases} <= {12}
 
 
 def test_settings_come_from_the_metadata_log(tmp_path: Path) -> None:

@@ -129,6 +129,19 @@ def test_where_a_segment_ends_stays(tmp_path: Path, magic: int, gone: tuple[int,
     assert errors_in(tmp_path / "out") == []
 
 
+def test_an_empty_last_segment_says_where_the_log_ends(tmp_path: Path) -> None:
+    """The offsets before it may be taken: without it the next append would take them again."""
+    folder = tmp_path / "logs" / "t-0"
+    folder.mkdir(parents=True)
+    parts = [byte_logs.batch([byte_logs.Record(offset, NOW, b"k", bytes(300))]) for offset in range(5)]
+    (folder / f"{0:020}.log").write_bytes(b"".join(parts))
+    (folder / f"{7:020}.log").write_bytes(b"")
+    kafkalog.rewrite(folder.parent, tmp_path / "out", config={"segment.bytes": 1000})
+    log = kafkalog.PartitionLog(tmp_path / "out" / "t-0")
+    assert log.log_end_offset == 7
+    assert [each.base_offset for each in log.segments] == [0, 2, 4, 7]
+
+
 def test_an_erased_key_is_nowhere(tmp_path: Path) -> None:
     source = filled(tmp_path / "logs")
     keys = [b"person-03", b"person-11"]

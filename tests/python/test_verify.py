@@ -20,6 +20,7 @@ import corpus
 import crc32c_plain
 import documents
 import kafkalog
+from byte_logs import Record, batch
 from kafkalog import _core
 
 if TYPE_CHECKING:
@@ -365,6 +366,20 @@ def test_files_that_are_gone_or_foreign(tmp_path: Path) -> None:
     rewrite(log_dir / "replication-offset-checkpoint", gone)
     rows = {(row["topic"], row["partition"], row["code"]) for row in found(log_dir)}
     assert {("gone", 3, "checkpoint-stale"), ("ledger", 0, "checkpoint-order")} <= rows
+
+
+@pytest.mark.parametrize("time", [2, (1 << 63) - 1])
+def test_an_index_made_of_two_batches_with_one_offset(tmp_path: Path, time: int) -> None:
+    """Recovery takes both, as Kafka's does; the entry of the second is not held against the first."""
+    log_dir = tmp_path / "logs"
+    (log_dir / "t-0").mkdir(parents=True)
+    log = b"".join(batch([Record(offset, ms, b"k", b"v")]) for offset, ms in [(0, 0), (5, 1), (5, time)])
+    (log_dir / "t-0" / f"{0:020}.log").write_bytes(log)
+    kafkalog.recover(log_dir, config=kafkalog.LogConfig(index_interval_bytes=80))
+    assert (log_dir / "t-0" / f"{0:020}.timeindex").stat().st_size > 0
+    found = [row["code"] for row in kafkalog.verify(log_dir).to_pylist() if row["severity"] == "error"]
+    assert found == ["batch-order"]
+    kafkalog.retain(log_dir, tmp_path / "out", config={"retention.ms": -1})
 
 
 def test_a_partition_in_two_dirs_of_one_node(tmp_path: Path) -> None:

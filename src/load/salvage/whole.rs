@@ -10,6 +10,7 @@ use crate::io::overlay::content::Content;
 use crate::io::storage::ReadFile;
 use crate::segment::entries::EntryInterval;
 use crate::segment::resync::{Lost, Resync, Step};
+use crate::segment::writer::roll::base_of;
 use crate::types::{Offset, Position};
 
 /// Batches one after the other.
@@ -154,6 +155,8 @@ struct Division {
     /// Entries in an index, and most of them.
     entries: usize,
     room: usize,
+    /// After the last batch.
+    next_offset: Offset,
     pieces: Vec<Piece>,
 }
 
@@ -165,6 +168,7 @@ impl Division {
             interval: EntryInterval::new(interval),
             entries: 0,
             room,
+            next_offset: floor,
             pieces: Vec::new(),
         }
     }
@@ -183,7 +187,13 @@ impl Division {
                 && (self.floor..=first).contains(&self.own_base)
                 && is_near(self.own_base);
             self.pieces.push(Piece {
-                base_offset: if keeps_name { self.own_base } else { first },
+                base_offset: if keeps_name {
+                    self.own_base
+                } else if self.pieces.is_empty() {
+                    first
+                } else {
+                    base_of(header, self.next_offset)
+                },
                 parts: Parts::new(),
             });
             self.interval.restart();
@@ -193,6 +203,7 @@ impl Division {
             self.entries = self.entries.saturating_add(1);
         }
         self.interval.count(header);
+        self.next_offset = header.next_offset();
         let size = header.size as u64;
         if let Some(piece) = self.pieces.last_mut() {
             match piece.parts.last_mut() {

@@ -7,6 +7,19 @@ use crate::io::storage::Storage;
 use crate::segment::source::Access;
 use crate::types::{Offset, TimestampMs};
 
+/// What the segment is named that begins with a batch, when all before `next_offset` went into others: by that offset, as
+/// `UnifiedLog.roll` does, so that nothing seems to be missing between them and the first message of a wrapper, which names
+/// its last offset alone, is not below it; by the batch's own where the segment would not reach from there.
+#[must_use]
+pub(crate) fn base_of(first: &BatchHeader, next_offset: Offset) -> Offset {
+    let reach = first.last_offset().saturating_sub(next_offset);
+    if !first.is_wrapper() && i32::try_from(reach).is_err() {
+        first.base_offset
+    } else {
+        next_offset
+    }
+}
+
 /// What an append asks of the active segment (`RollParams`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RollParams {

@@ -8,6 +8,7 @@ use crate::format::batch::BatchHeader;
 use crate::format::entry::AbortedTxn;
 use crate::io::storage::Storage;
 use crate::segment::writer::WritableSegment;
+use crate::segment::writer::roll::base_of;
 use crate::types::{NO_PARTITION_LEADER_EPOCH, Offset, TimestampMs};
 use crate::write::WritableLog;
 
@@ -115,7 +116,8 @@ impl<S: Storage> Output<S> {
         }
         self.epoch = epoch;
         self.flush()?;
-        let next = log.create_cleaned(header.base_offset, now_ms)?;
+        let base_offset = base_of(header, self.passed.saturating_add(1));
+        let next = log.create_cleaned(base_offset, now_ms)?;
         self.done.push(mem::replace(&mut self.current, next));
         self.recipes.push(Vec::new());
         Ok(())

@@ -12,7 +12,7 @@ use crate::io::file::open_as;
 use crate::io::folder::DiskFolder;
 use crate::log::config::LogConfig;
 use crate::segment::writer::WritableSegment;
-use crate::segment::writer::roll::RollParams;
+use crate::segment::writer::roll::{RollParams, base_of};
 use crate::types::{NO_PARTITION_LEADER_EPOCH, NO_TIMESTAMP, Offset, TimestampMs};
 
 /// A partition folder that is being written.
@@ -27,6 +27,8 @@ pub(super) struct Output<'a> {
     modified_ms: Option<TimestampMs>,
     aborted: Vec<AbortedTxn>,
     next_offset: Offset,
+    /// Where the source's last segment begins, so far.
+    last_base: Offset,
     /// The highest leader epoch in the segment.
     epoch: i32,
     written: u64,
@@ -50,6 +52,7 @@ impl<'a> Output<'a> {
             modified_ms: None,
             aborted: Vec::new(),
             next_offset: 0,
+            last_base: 0,
             epoch: NO_PARTITION_LEADER_EPOCH,
             written: 0,
         }
@@ -65,6 +68,7 @@ impl<'a> Output<'a> {
             self.roll(base_offset)?;
         }
         self.modified_ms = modified_ms;
+        self.last_base = base_offset;
         Ok(())
     }
 
@@ -82,16 +86,7 @@ impl<'a> Output<'a> {
                 self.room_for(headers, first)?
             };
             if count == 0 {
-                // As a broker names them (`UnifiedLog.roll`), unless a segment does not reach from there; of a wrapper only the
-                // last offset is known.
-                let reach = first.last_offset().saturating_sub(self.next_offset);
-                let is_far = !first.is_legacy() && i32::try_from(reach).is_err();
-                let next = if is_far {
-                    first.base_offset
-                } else {
-                    self.next_offset
-                };
-                self.roll(next)?;
+                self.roll(base_of(first, self.next_offset))?;
                 continue;
             }
             let (now, later) = headers.split_at_checked(count).unwrap_or((headers, &[]));
@@ -194,6 +189,10 @@ impl<'a> Output<'a> {
 
     /// Closes the last segment; returns the bytes of all.
     pub(super) fn finish(mut self) -> Result<u64> {
+        // The name of an empty segment is all that says where the log ends.
+        if self.rerolls && self.last_base > self.next_offset {
+            self.roll(self.last_base)?;
+        }
         if let Some(segment) = self.end()? {
             self.close(segment)?;
         }

@@ -47,6 +47,8 @@ pub(super) struct TimeIndexCheck {
     next: usize,
     /// The largest timestamp before the batch at hand.
     before: TimestampMs,
+    /// A timestamp that no batch so far has: the next one, if its offsets go back, may have it.
+    doubted: Option<Finding>,
     /// Batches are missing, whose timestamps are unknown.
     has_holes: bool,
     /// Batches of magic 0 were among them.
@@ -101,6 +103,7 @@ impl TimeIndexCheck {
             usable,
             next: 0,
             before: NO_TIMESTAMP,
+            doubted: None,
             has_holes: false,
             has_untimed: false,
             index,
@@ -136,6 +139,10 @@ impl Beside for TimeIndexCheck {
         findings: &mut Findings,
     ) -> Result<()> {
         let last = header.last_offset();
+        self.doubted
+            .take()
+            .into_iter()
+            .for_each(|finding| findings.add(finding));
         while let Some(entry) = self.entry().filter(|entry| entry.offset <= last) {
             let with = self.before.max(header.max_timestamp);
             let is_inside = header.is_legacy() || entry.offset >= header.base_offset;
@@ -155,7 +162,12 @@ impl Beside for TimeIndexCheck {
                     "timestamp: expected {with}, the largest in the log up to offset {last}, found {}",
                     entry.timestamp
                 );
-                self.tell(INDEX_OFFSET, entry, message, findings);
+                let place = (self.next, entry.offset);
+                let finding = self
+                    .filled
+                    .finding(INDEX_OFFSET, &self.path, place, message);
+                let before = self.doubted.replace(finding);
+                before.into_iter().for_each(|finding| findings.add(finding));
             }
             self.pass();
         }
@@ -166,9 +178,14 @@ impl Beside for TimeIndexCheck {
 
     fn lost(&mut self, _: (Position, Position)) {
         self.has_holes = true;
+        self.doubted = None;
     }
 
     fn end(&mut self, _: Position, summary: &Summary, findings: &mut Findings) {
+        self.doubted
+            .take()
+            .into_iter()
+            .for_each(|finding| findings.add(finding));
         if summary.is_damaged || self.has_holes || self.ending == Ending::Ahead {
             return;
         }
