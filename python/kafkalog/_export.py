@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 import re
 import signal
@@ -12,7 +11,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, NoReturn, Protocol, cast
 
-from kafkalog._cells import csv_cells, json_cells
+from kafkalog import _core
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -175,8 +174,7 @@ class Files:
             return _Parquet(path, schema)
         if self._form == "arrow":
             return _Ipc(path, schema)
-        writer = _JsonLines if self._form == "jsonl" else _Csv
-        return writer(_TextFile(path, compressed=self._compressed), schema, text=self._text)
+        return _Text(path, schema, self._form, text=self._text, compressed=self._compressed)
 
 
 # Python opens the files: pyarrow does not accept paths that are not UTF-8.
@@ -257,12 +255,10 @@ class _Ipc:
         self._file.close()
 
 
-class _TextFile:
-    """A UTF-8 file, compressed on request."""
+class _Text:
+    """JSON lines with times as ISO 8601, or CSV (RFC 4180) with a header line; compressed on request."""
 
-    def __init__(self, path: Path, *, compressed: bool) -> None:
-        import io
-
+    def __init__(self, path: Path, schema: pa.Schema, form: str, *, text: bool, compressed: bool) -> None:
         self._file: BinaryIO = path.open("wb")
         self._packed: BinaryIO = self._file
         if compressed:
@@ -271,43 +267,15 @@ class _TextFile:
             # No name and no time in the header: the same records give the same bytes.
             packed = gzip.GzipFile("", "wb", _GZIP_LEVEL, self._file, mtime=0)
             self._packed = cast("BinaryIO", packed)
-        self._text = io.TextIOWrapper(self._packed, encoding="utf-8", newline="")
-        self.write, self.writelines = self._text.write, self._text.writelines
+        self._rows = _core.RowText("csv" if form == "csv" else "jsonl", text=text)
+        if form == "csv":
+            self._packed.write(f"{','.join(schema.names)}\r\n".encode())
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        self._packed.write(self._rows.of(batch))
 
     def close(self) -> None:
         try:
-            self._text.close()
+            self._packed.close()
         finally:
             self._file.close()
-
-
-class _JsonLines:
-    """One object per line; times as ISO 8601."""
-
-    def __init__(self, file: _TextFile, schema: pa.Schema, *, text: bool) -> None:
-        self._file = file
-        self._line = "{" + ",".join(f"{json.dumps(name)}:%s" for name in schema.names) + "}\n"
-        self._text = text
-
-    def write_batch(self, batch: pa.RecordBatch) -> None:
-        cells = [json_cells(column, text=self._text) for column in batch.columns]
-        self._file.writelines([self._line % row for row in zip(*cells, strict=True)])
-
-    def close(self) -> None:
-        self._file.close()
-
-
-class _Csv:
-    """RFC 4180 with a header line."""
-
-    def __init__(self, file: _TextFile, schema: pa.Schema, *, text: bool) -> None:
-        self._file = file
-        self._file.write(",".join(schema.names) + "\r\n")
-        self._text = text
-
-    def write_batch(self, batch: pa.RecordBatch) -> None:
-        cells = [csv_cells(column, text=self._text) for column in batch.columns]
-        self._file.writelines([",".join(row) + "\r\n" for row in zip(*cells, strict=True)])
-
-    def close(self) -> None:
-        self._file.close()

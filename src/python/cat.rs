@@ -1,11 +1,13 @@
-//! `cat`: the text of records.
+//! The text of records and rows, for `cat` and `export`.
 
+use arrow_array::RecordBatch;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use super::capsule;
 use super::errors::into_py;
-use crate::tools::cat;
+use crate::error::Result;
+use crate::tools::{cat, row_text};
 
 /// How `cat` prints records: by a format string, or as JSON without one.
 #[pyclass(frozen, module = "kafkalog._core")]
@@ -37,15 +39,45 @@ impl RecordText {
 
     /// The text of the records of a batch of those columns.
     fn of<'py>(&self, py: Python<'py>, batch: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
-        let batches = capsule::batches_of(batch)?;
-        let text = py.detach(|| {
-            let mut text = Vec::new();
-            for batch in batches {
-                let batch = batch.map_err(capsule::raised)?;
-                text.append(&mut self.0.of(&batch).map_err(into_py)?);
-            }
-            Ok::<_, PyErr>(text)
-        })?;
-        Ok(PyBytes::new(py, &text))
+        text_of(py, batch, |batch| self.0.of(batch))
     }
+}
+
+/// How `export` writes rows: as JSON lines or CSV.
+#[pyclass(frozen, module = "kafkalog._core")]
+#[derive(Debug)]
+pub(super) struct RowText(row_text::RowText);
+
+#[pymethods]
+impl RowText {
+    #[new]
+    #[pyo3(signature = (form, *, text=false))]
+    fn new(form: &str, text: bool) -> Self {
+        Self(row_text::RowText {
+            is_csv: form == "csv",
+            as_text: text,
+        })
+    }
+
+    /// The text of the rows of a batch.
+    fn of<'py>(&self, py: Python<'py>, batch: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
+        text_of(py, batch, |batch| self.0.of(batch))
+    }
+}
+
+fn text_of<'py>(
+    py: Python<'py>,
+    batch: &Bound<'py, PyAny>,
+    of: impl Fn(&RecordBatch) -> Result<Vec<u8>> + Sync,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let batches = capsule::batches_of(batch)?;
+    let text = py.detach(|| {
+        let mut text = Vec::new();
+        for batch in batches {
+            let batch = batch.map_err(capsule::raised)?;
+            text.append(&mut of(&batch).map_err(into_py)?);
+        }
+        Ok::<_, PyErr>(text)
+    })?;
+    Ok(PyBytes::new(py, &text))
 }

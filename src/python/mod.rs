@@ -32,7 +32,7 @@ mod _core {
     #[pymodule_export]
     use super::ask::{describe_all, list_offsets, statistics_all};
     #[pymodule_export]
-    use super::cat::RecordText;
+    use super::cat::{RecordText, RowText};
     #[pymodule_export]
     use super::dump::dump;
     #[pymodule_export]

@@ -28,7 +28,7 @@ use crate::tables::json::{put_base64, put_text_string};
 use crate::types::TimestampType;
 
 /// What stands before bytes that are no UTF-8, in JSON.
-const BASE64: &str = "base64:";
+pub(super) const BASE64: &str = "base64:";
 
 /// The columns of the JSON, as [`put_json`] takes them.
 const ENVELOPE: [Column; 8] = [
@@ -321,7 +321,7 @@ fn put_json(cells: &[Cell<'_>], row: usize, to: &mut Vec<u8>) {
 }
 
 /// Bytes as a JSON string, without loss: UTF-8 as it is, anything else, and what begins with `base64:`, as base64.
-fn put_payload(bytes: Option<&[u8]>, to: &mut Vec<u8>) {
+pub(super) fn put_payload(bytes: Option<&[u8]>, to: &mut Vec<u8>) {
     let Some(bytes) = bytes else {
         return "null".put(to);
     };

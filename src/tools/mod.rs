@@ -12,6 +12,7 @@
 //! | [`recover`] | a log dir or partition folder mended after a crash |
 //! | [`retain`] | a copy without what retention deletes |
 //! | [`rewrite`] | a copy without some records, or with another codec |
+//! | [`row_text`] | rows of any table as JSON lines or CSV |
 //! | `threads` | pieces of work for several threads, in order |
 //! | [`verify`] | what is wrong with any file of a log dir |
 
@@ -25,5 +26,6 @@ pub(crate) mod rebuild;
 pub(crate) mod recover;
 pub(crate) mod retain;
 pub(crate) mod rewrite;
+pub(crate) mod row_text;
 mod threads;
 pub(crate) mod verify;

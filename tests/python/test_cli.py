@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 import corpus
 import kafkalog
 from command import call_bytes
-from kafkalog._cells import csv_cells, json_cells
+from kafkalog import _core
 from kafkalog._export import Files
 from kafkalog._text import text_of
 from kafkalog._times import format_time
@@ -378,10 +378,10 @@ def test_cells_are_what_they_were(rows: list[tuple[Any, Any, int]], *, text: boo
     ]
     # A slice begins somewhere in its parent's children.
     for part, wanted in ((batch, want), (batch.slice(1), want[1:]), (batch.slice(0, 1), want[:1])):
-        cells = [json_cells(column, text=text) for column in part.columns]
-        assert [tuple(map(json.loads, row)) for row in zip(*cells, strict=True)] == wanted
-        lines = zip(*(csv_cells(column, text=text) for column in part.columns), strict=True)
-        parsed = list(csv.reader(io.StringIO("\r\n".join(",".join(row) for row in lines), newline="")))
+        lines = _core.RowText("jsonl", text=text).of(part).decode().split("\n")[:-1]
+        assert [tuple(json.loads(line).values()) for line in lines] == wanted
+        table = _core.RowText("csv", text=text).of(part).decode()
+        parsed = list(csv.reader(io.StringIO(table, newline="")))
         assert [(row[0], row[1] and json.loads(row[1]), int(row[2])) for row in parsed] == [
             (value or "", headers or "", offset) for value, headers, offset in wanted
         ]

@@ -1,0 +1,236 @@
+//! Rows of any table as JSON lines or CSV (RFC 4180), as `export` writes them.
+//!
+//! Bytes are base64, or text on request; times are ISO 8601; headers are a JSON array in both.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    Int8Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType, TimestampMillisecondType,
+    UInt32Type,
+};
+use arrow_array::{Array, ArrayRef, BooleanArray, ListArray, RecordBatch, StructArray};
+use chrono::{DateTime, Datelike, Timelike};
+
+use super::cat::put_payload;
+use crate::error::{Error, Result};
+use crate::format::put::Put;
+use crate::tables::json::{put_base64, put_text_string};
+
+/// How rows are written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RowText {
+    /// CSV, or else JSON lines.
+    pub(crate) is_csv: bool,
+    /// Bytes as text where they are UTF-8, or else all as base64.
+    pub(crate) as_text: bool,
+}
+
+impl RowText {
+    /// The text of all rows of a batch, without a header line.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a column of a type that no table of this crate has.
+    pub(crate) fn of(self, batch: &RecordBatch) -> Result<Vec<u8>> {
+        let mut columns = Vec::with_capacity(batch.num_columns());
+        for (field, array) in batch.schema_ref().fields().iter().zip(batch.columns()) {
+            let cells = Cells::of(array).ok_or_else(|| {
+                let (name, found) = (field.name(), array.data_type());
+                Error::InvalidArgument(format!(
+                    "column '{name}': expected a type of kafkalog's tables, found {found}"
+                ))
+            })?;
+            let mut name = Vec::new();
+            put_text_string(field.name(), &mut name);
+            name.push(b':');
+            columns.push((name, cells));
+        }
+        let (mut text, mut cell) = (Vec::new(), Vec::new());
+        for row in 0..batch.num_rows() {
+            for (n, (name, cells)) in columns.iter().enumerate() {
+                if self.is_csv {
+                    if n > 0 {
+                        text.push(b',');
+                    }
+                    cells.put_csv(row, self.as_text, &mut cell, &mut text);
+                } else {
+                    text.push(if n > 0 { b',' } else { b'{' });
+                    text.extend_from_slice(name);
+                    cells.put_json(row, self.as_text, &mut text);
+                }
+            }
+            (if self.is_csv { "\r\n" } else { "}\n" }).put(&mut text);
+        }
+        Ok(text)
+    }
+}
+
+/// A column of one batch.
+enum Cells<'a> {
+    Bytes(&'a ArrayRef, Box<dyn Fn(usize) -> &'a [u8] + 'a>),
+    Text(&'a ArrayRef, Box<dyn Fn(usize) -> &'a str + 'a>),
+    Number(&'a ArrayRef, Box<dyn Fn(usize) -> i64 + 'a>),
+    /// Milliseconds since the epoch.
+    Time(&'a ArrayRef, Box<dyn Fn(usize) -> i64 + 'a>),
+    Flag(&'a BooleanArray),
+    Headers(&'a ListArray, Box<Cells<'a>>, Box<Cells<'a>>),
+}
+
+impl<'a> Cells<'a> {
+    fn of(array: &'a ArrayRef) -> Option<Self> {
+        if let Some(found) = array.as_binary_opt::<i32>() {
+            return Some(Self::Bytes(array, Box::new(|row| found.value(row))));
+        }
+        if let Some(found) = array.as_binary_view_opt() {
+            return Some(Self::Bytes(array, Box::new(|row| found.value(row))));
+        }
+        if let Some(found) = array.as_string_opt::<i32>() {
+            return Some(Self::Text(array, Box::new(|row| found.value(row))));
+        }
+        if let Some(found) = array.as_string_view_opt() {
+            return Some(Self::Text(array, Box::new(|row| found.value(row))));
+        }
+        if let Some(found) = array.as_primitive_opt::<Int64Type>() {
+            return Some(Self::Number(array, Box::new(|row| found.value(row))));
+        }
+        if let Some(found) = array.as_primitive_opt::<Int32Type>() {
+            return Some(Self::Number(array, Box::new(|row| found.value(row).into())));
+        }
+        if let Some(found) = array.as_primitive_opt::<Int16Type>() {
+            return Some(Self::Number(array, Box::new(|row| found.value(row).into())));
+        }
+        if let Some(found) = array.as_primitive_opt::<Int8Type>() {
+            return Some(Self::Number(array, Box::new(|row| found.value(row).into())));
+        }
+        if let Some(found) = array.as_primitive_opt::<UInt32Type>() {
+            return Some(Self::Number(array, Box::new(|row| found.value(row).into())));
+        }
+        if let Some(found) = array.as_primitive_opt::<TimestampMillisecondType>() {
+            return Some(Self::Time(array, Box::new(|row| found.value(row))));
+        }
+        if let Some(found) = array.as_primitive_opt::<TimestampMicrosecondType>() {
+            let millis = |row| found.value(row).div_euclid(1000);
+            return Some(Self::Time(array, Box::new(millis)));
+        }
+        if let Some(flags) = array.as_boolean_opt() {
+            return Some(Self::Flag(flags));
+        }
+        let lists = array.as_list_opt::<i32>()?;
+        let fields: &StructArray = lists.values().as_struct_opt()?;
+        let of = |name| Self::of(fields.column_by_name(name)?).map(Box::new);
+        Some(Self::Headers(lists, of("key")?, of("value")?))
+    }
+
+    fn is_null(&self, row: usize) -> bool {
+        match self {
+            Self::Bytes(array, _)
+            | Self::Text(array, _)
+            | Self::Number(array, _)
+            | Self::Time(array, _) => array.is_null(row),
+            Self::Flag(array) => array.is_null(row),
+            Self::Headers(array, ..) => array.is_null(row),
+        }
+    }
+
+    fn put_json(&self, row: usize, as_text: bool, to: &mut Vec<u8>) {
+        if self.is_null(row) {
+            return "null".put(to);
+        }
+        match self {
+            Self::Bytes(_, value) if as_text => put_payload(Some(value(row)), to),
+            Self::Bytes(_, value) => {
+                to.push(b'"');
+                put_base64(value(row), to);
+                to.push(b'"');
+            }
+            Self::Text(_, value) => put_text_string(value(row), to),
+            Self::Number(_, value) => value(row).put(to),
+            Self::Time(_, value) => {
+                to.push(b'"');
+                put_time(value(row), to);
+                to.push(b'"');
+            }
+            Self::Flag(flags) => flags.value(row).put(to),
+            Self::Headers(lists, keys, values) => {
+                let place = |at: usize| lists.value_offsets().get(at).copied().unwrap_or_default();
+                let (begin, end) = (place(row), place(row.saturating_add(1)));
+                to.push(b'[');
+                for at in begin..end {
+                    (if at > begin {
+                        ",{\"key\":"
+                    } else {
+                        "{\"key\":"
+                    })
+                    .put(to);
+                    let at = usize::try_from(at).unwrap_or_default();
+                    keys.put_json(at, as_text, to);
+                    ",\"value\":".put(to);
+                    values.put_json(at, as_text, to);
+                    to.push(b'}');
+                }
+                to.push(b']');
+            }
+        }
+    }
+
+    /// As in RFC 4180: null is empty, and empty text `""`.
+    fn put_csv(&self, row: usize, as_text: bool, cell: &mut Vec<u8>, to: &mut Vec<u8>) {
+        if self.is_null(row) {
+            return;
+        }
+        cell.clear();
+        match self {
+            Self::Bytes(_, value) => match std::str::from_utf8(value(row)) {
+                Ok(text) if as_text && !text.starts_with(super::cat::BASE64) => text.put(cell),
+                _ => {
+                    (if as_text { super::cat::BASE64 } else { "" }).put(cell);
+                    put_base64(value(row), cell);
+                }
+            },
+            Self::Text(_, value) => value(row).put(cell),
+            Self::Time(_, value) => put_time(value(row), cell),
+            Self::Number(..) | Self::Flag(_) => return self.put_json(row, as_text, to),
+            Self::Headers(..) => self.put_json(row, as_text, cell),
+        }
+        let needs_quotes = |byte: &u8| matches!(byte, b'"' | b',' | b'\r' | b'\n');
+        if !cell.is_empty() && !cell.iter().any(needs_quotes) {
+            return to.extend_from_slice(cell);
+        }
+        to.push(b'"');
+        for &byte in cell.iter() {
+            if byte == b'"' {
+                to.push(b'"');
+            }
+            to.push(byte);
+        }
+        to.push(b'"');
+    }
+}
+
+/// A time as ISO 8601 in UTC with milliseconds; bare milliseconds for years that ISO 8601 does not write with four digits.
+fn put_time(millis: i64, to: &mut Vec<u8>) {
+    let time = DateTime::from_timestamp_millis(millis).map(|time| time.naive_utc());
+    let Some(time) = time.filter(|time| (1..=9999).contains(&time.year())) else {
+        return millis.put(to);
+    };
+    let digits = |number: u32, width: usize, to: &mut Vec<u8>| {
+        let mut place = 10u32.saturating_pow(u32::try_from(width).unwrap_or_default());
+        for _ in 0..width {
+            place = (place / 10).max(1);
+            let digit = u8::try_from(number / place % 10).unwrap_or_default();
+            to.push(b'0'.saturating_add(digit));
+        }
+    };
+    digits(time.year().unsigned_abs(), 4, to);
+    to.push(b'-');
+    digits(time.month(), 2, to);
+    to.push(b'-');
+    digits(time.day(), 2, to);
+    to.push(b'T');
+    digits(time.hour(), 2, to);
+    to.push(b':');
+    digits(time.minute(), 2, to);
+    to.push(b':');
+    digits(time.second(), 2, to);
+    to.push(b'.');
+    digits(time.nanosecond() / 1_000_000, 3, to);
+    to.push(b'Z');
+}
