@@ -230,4 +230,4 @@ def killed_often(folder: Path) -> None:
     assert {*found} == {"each", "parquet", *(["log"] if has_stream_sink() else [])}
     for name, values in found.items():
         assert values == sorted([*wanted, *(drivers.others if name == "log" else [])]), name
-    assert not list(folder.glob("log/.kafkalog-rows.*"))
+    assert not list(folder.glob("log/.kafkalog-rows.*.arrows"))
