@@ -145,6 +145,19 @@ def test_logs_are_copied_whole(tmp_path: Path) -> None:
     assert {p.name.rpartition("-")[0] for p in (tmp_path / "third").iterdir() if p.is_dir()} == {"orders"}
 
 
+def test_what_cat_prints_comes_back(tmp_path: Path) -> None:
+    """As kcat's objects, which name fields otherwise."""
+    (tmp_path / "orders-0.jsonl").write_text(kafkalog_("cat", DATA, "-t", "orders", "-J").stdout)
+    done("import", tmp_path / "orders-0.jsonl", tmp_path / "logs")
+    columns = ["key", "value", "headers", "timestamp"]
+    want = kafkalog.read_table(DATA, "orders", columns=columns)
+    assert kafkalog.read_table(tmp_path / "logs", columns=columns).equals(want)
+    (tmp_path / "odd-0.jsonl").write_text('{"payload":"v","headers":["k"]}')
+    assert "line 1: expected headers as [key, value, ...], found ['k']" in fails(
+        1, "import", tmp_path / "odd-0.jsonl", tmp_path / "logs"
+    )
+
+
 def test_several_files_are_appended_in_turn(tmp_path: Path) -> None:
     for name in "ba":
         pq.write_table(pa.table({"value": [name * n for n in range(3)]}), tmp_path / f"{name}.parquet")

@@ -35,6 +35,7 @@ _LINES = 4096
 _TOO_LARGE = 1 << 64
 # Columns of an export that describe records and are not written.
 _DESCRIPTIVE = {column.name for column in RECORD_COLUMNS} - {*WRITTEN, "offset"}
+_OF_KCAT = {"payload": "value", "ts": "timestamp"}
 
 
 def format_of(path: Path) -> tuple[str | None, str]:
@@ -187,6 +188,8 @@ def _whole(number: str) -> Any:
 def _record(fields: Any, known: set[str], *, text: bool, keep_offsets: bool) -> Record:
     if not isinstance(fields, dict):
         raise TypeError(f"expected an object, found {fields!r}")
+    if "payload" in fields:
+        fields, text = _of_kcat(fields), True
     if unknown := fields.keys() - known:
         raise ValueError(f"unknown field {min(unknown)!r}; valid are {', '.join(WRITTEN)}")
     if "key" not in fields and "value" not in fields:
@@ -216,6 +219,16 @@ def _record(fields: Any, known: set[str], *, text: bool, keep_offsets: bool) -> 
         [(key, data(f"header {key!r}", value)) for key, value in pairs],
         offset,
     )
+
+
+def _of_kcat(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return a line of ``kafkalog cat -J`` with names of columns: kcat has its own, and headers as one flat list."""
+    found = {_OF_KCAT.get(name, name): value for name, value in fields.items() if name not in {"tstype", "broker"}}
+    flat = found.get("headers") or []
+    if not isinstance(flat, list) or len(flat) % 2:
+        raise TypeError(f"expected headers as [key, value, ...], found {flat!r}")
+    found["headers"] = [{"key": key, "value": value} for key, value in zip(flat[::2], flat[1::2], strict=True)]
+    return found
 
 
 def _pair(header: Any) -> tuple[str, Any]:

@@ -27,7 +27,8 @@ _EPILOG = """\
 SOURCE is a file (.parquet, .arrow, .jsonl, .jsonl.gz), a folder of such files, the folder of a partition, or a log dir.
 Files are appended in the given order. Without -t, the name of a file gives topic and partition, as export names files:
 orders-0.parquet. Columns are key, value, headers and timestamp; the other columns of an export are left out. In JSON
-lines keys and values are base64, or with --text what export --text wrote. Logs are copied batch by batch with their
+lines keys and values are base64, or with --text what export --text wrote; those of `kafkalog cat -J` are taken as they
+are. Logs are copied batch by batch with their
 offsets. Records that were appended before an error or an interruption stay; the same command with --resume continues
 after them.
 
