@@ -7,6 +7,7 @@ topic and partition are those that the caller names, and otherwise unknown, whic
 from __future__ import annotations
 
 import errno
+import os
 import re
 import shutil
 import struct
@@ -48,6 +49,7 @@ _BLOCK = 1 << 20
 _HEADER = 17
 # Of a member that is too long, or is a file and a folder at once.
 _ODD_NAMES = {errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EINVAL, errno.EILSEQ}
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _TAR_MAGIC, _TAR_MAGIC_AT = b"ustar", 257
 # The smallest message of magic 0 and 1, and the smallest batch, after their size (DefaultRecordBatch, LegacyRecord).
 _SMALLEST = {0: 14, 1: 22, 2: 49}
@@ -99,10 +101,22 @@ class Loose:
         if isinstance(error, KafkaLogError):
             error.path = None if error.path is None else self.shown(error.path)
 
+    @contextmanager
+    def _filling(self) -> Iterator[None]:
+        """Remove what was written where there is no room for all of it, and say where that is."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in _NO_ROOM:
+                raise
+            self._finalizer()
+            why = f"{os.strerror(error.errno)} for a temporary copy in {tempfile.gettempdir()}"
+            raise OSError(error.errno, f"{why}; set TMPDIR to a folder with more room", self.given) from error
+
     def spool(self, source: BinaryIO) -> Path:
         """Write a stream to a file, of bounded size."""
         path, size = self._root / "spooled", 0
-        with path.open("xb") as target:
+        with self._filling(), path.open("xb") as target:
             while block := source.read(_BLOCK):
                 size += len(block)
                 if size > MOST_BYTES:
@@ -128,7 +142,7 @@ class Loose:
 
         size, top = 0, self._root / "unpacked"
         try:
-            with tarfile.open(file, "r:") as packed:
+            with self._filling(), tarfile.open(file, "r:") as packed:
                 for member in packed:
                     size += member.size
                     if size > MOST_BYTES:

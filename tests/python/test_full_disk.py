@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import errno
 import functools
+import gzip
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
+
+import kafkalog
 
 # A namespace in which its user may mount, and nobody else sees it.
 ALONE = ["unshare", "--user", "--map-root-user", "--mount"]
@@ -255,3 +261,46 @@ if may_mount():
     def test_no_space_left(tmp_path: Path, sync: str) -> None:
         """A write, an index's page, a snapshot: whatever it is that finds no room."""
         no_space_left(tmp_path, sync)
+
+
+READING = """
+import resource, sys
+from kafkalog.cli.main import main
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("form", ["tar", "tar.gz", "gz", "-"])
+@pytest.mark.parametrize("verb", ["cat", "verify", "dump"])
+def test_no_room_to_unpack(tmp_path: Path, verb: str, form: str) -> None:
+    """No file may become longer: the same as a disk that is full. Nothing stays in the temporary folder."""
+    if verb == "dump" and "tar" in form:
+        pytest.skip("of files alone")
+    with kafkalog.LogWriter(tmp_path / "data", "t") as log:
+        for _ in range(10):
+            log.append([kafkalog.Record(bytes(5_000), b"key")])
+    segment = tmp_path / "data" / "t-0" / f"{0:020}.log"
+    given, temporary = tmp_path / f"segment.{form}", tmp_path / "temporary"
+    temporary.mkdir()
+    if "tar" in form:
+        with tarfile.open(given, "w:gz" if "gz" in form else "w") as packed:
+            packed.add(tmp_path / "data", "data")
+    elif form == "gz":
+        given.write_bytes(gzip.compress(segment.read_bytes()))
+    shown = "-" if form == "-" else str(given)
+    files = ["--files", shown] if verb == "dump" else [shown]
+    ran = subprocess.run(
+        [sys.executable, "-c", READING, verb, *files],
+        input=segment.read_bytes() if form == "-" else b"",
+        capture_output=True,
+        check=False,
+        timeout=60,
+        env={**os.environ, "TMPDIR": str(temporary)},
+    )
+    assert ran.returncode not in {0, -signal.SIGXFSZ}
+    said = ran.stderr.decode()
+    assert f"File too large for a temporary copy in {temporary}; set TMPDIR to a folder with more room" in said
+    assert shown in said
+    assert "Traceback" not in said
+    assert list(temporary.iterdir()) == []
