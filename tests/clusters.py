@@ -18,7 +18,7 @@ from kafkalog import LogConfig, LogWriter, Record, _core
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kafkalog.rescue.plan import Choice
+    from kafkalog.rescue.model import Choice
 
 _SHARED = Path(__file__).resolve().parents[2] / "shared" / "corpus" / "clusters"
 FOLDER = Path(os.environ.get("KAFKALOG_CLUSTERS", str(_SHARED)))

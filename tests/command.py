@@ -1,7 +1,7 @@
 """The command line as a user runs it: each call is a process of its own.
 
 Starting Python and importing pyarrow takes longer than most commands, so the processes are forked from one that has
-imported both. `tests/python/test_start.py` and the guides' examples start real ones.
+imported both. `tests/python/test_import_time.py` and the guides' examples start real ones.
 """
 
 from __future__ import annotations

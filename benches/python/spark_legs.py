@@ -91,15 +91,15 @@ class Legs:
 
     def splits(self, options: dict[str, str]) -> list[Split]:
         """Plan as ``read`` does."""
-        from kafkalog.spark.options import parse
         from kafkalog.spark.planner import plan_splits
+        from kafkalog.spark.source_options import parse
 
         return plan_splits(parse({"path": self.logs, "subscribe": self.topic, **options}))
 
     @functools.cache  # noqa: B019 - one for each process
     def counted(self, options: str) -> tuple[list[Split], list[int]]:
         """The tasks of a ceiling: the planned splits, and the rows of each."""
-        from kafkalog.spark.task import read_split
+        from kafkalog.spark.read_split import read_split
 
         planned = self.splits(json.loads(options))
         narrow = self.splits({**json.loads(options), "columns": "offset"})
@@ -225,8 +225,8 @@ class Legs:
                 found.append(round((time.perf_counter() - begun) * 1e3, 2))
             return [found[0], statistics.median(found[1:])]
 
-        from kafkalog.spark.options import parse
         from kafkalog.spark.planner import plan_splits
+        from kafkalog.spark.source_options import parse
 
         imports = self.spark.range(0, 9, 1, 9).mapInArrow(worker.import_time, worker.IMPORTED).collect()
         return {

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from kafkalog.spark.reader import Splits, Work
+    from kafkalog.spark.map_in_arrow import Splits, Work
 
 TURNS = 16
 IMPORTED = "pyarrow double, kafkalog double, reading double"
@@ -25,8 +25,8 @@ IMPORTED = "pyarrow double, kafkalog double, reading double"
 @cache
 def _made(task: str) -> list[pa.RecordBatch]:
     """Decode several batches once for each worker, so that the JVM does not read one cached buffer."""
+    from kafkalog.spark.read_split import read_split
     from kafkalog.spark.split import Split
-    from kafkalog.spark.task import read_split
 
     return list(islice(read_split(Split.from_json(task)), TURNS))
 

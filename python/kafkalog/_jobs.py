@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog import _core
-from kafkalog._files import read_small, regular, replace, sync_folder
+from kafkalog._atomic_files import read_small, regular, replace, sync_folder
 from kafkalog.errors import LogLockedError
 
 if TYPE_CHECKING:

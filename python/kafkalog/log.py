@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from kafkalog import _arguments, _core, _display
 from kafkalog._times import format_time
 from kafkalog.errors import KafkaLogError
-from kafkalog.options import BatchRangeKeywords, PartitionScanKeywords, merged, spelled_out
+from kafkalog.options import BatchRangeKeywords, PartitionScanKeywords, expand_signature, merged
 from kafkalog.reader import batch_reader, record_reader
 
 if TYPE_CHECKING:
@@ -432,7 +432,7 @@ class PartitionLog:
         """The entries of ``leader-epoch-checkpoint``."""
         return [LeaderEpoch(*entry) for entry in self._core.leader_epochs]
 
-    @spelled_out(PartitionScanKeywords)
+    @expand_signature(PartitionScanKeywords)
     def scan(self, *, options: ReadOptions | None = None, **keywords: Unpack[PartitionScanKeywords]) -> RecordReader:
         """Read the partition's records.
 
@@ -451,7 +451,7 @@ class PartitionLog:
         chosen = merged("PartitionLog.scan", PartitionScanKeywords.__annotations__, options, {**keywords})
         return record_reader(self._path, chosen)
 
-    @spelled_out(BatchRangeKeywords)
+    @expand_signature(BatchRangeKeywords)
     def batches(self, *, options: ReadOptions | None = None, **keywords: Unpack[BatchRangeKeywords]) -> RecordReader:
         """Read the partition's batches, one row each.
 

@@ -310,7 +310,7 @@ def merged(function: str, valid: Iterable[str], options: ReadOptions | None, giv
 _Function = TypeVar("_Function", bound="Callable[..., Any]")
 
 
-def spelled_out(keywords: type, **defaults: Any) -> Callable[[_Function], _Function]:
+def expand_signature(keywords: type, **defaults: Any) -> Callable[[_Function], _Function]:
     """Show a function's ``**keywords`` one by one in its signature: for ``help`` and for editors that ask at runtime.
 
     Parameters

@@ -17,9 +17,9 @@ from kafkalog.options import (
     ScanBatchesKeywords,
     ScanKeywords,
     decode_arguments,
+    expand_signature,
     merged,
     plan_arguments,
-    spelled_out,
 )
 
 if TYPE_CHECKING:
@@ -383,7 +383,7 @@ def lost_table(stream: _core.RecordStream) -> pa.Table:
     return pa.RecordBatchReader.from_stream(_Stream(stream.lost())).read_all()
 
 
-@spelled_out(ScanKeywords)
+@expand_signature(ScanKeywords)
 def scan(
     path: Paths,
     topics: str | Iterable[str] | None = None,
@@ -427,7 +427,7 @@ def scan(
     return _scan("scan", path, topics, options, keywords)
 
 
-@spelled_out(ScanKeywords, threads=None)
+@expand_signature(ScanKeywords, threads=None)
 def read_table(
     path: Paths,
     topics: str | Iterable[str] | None = None,
@@ -450,7 +450,7 @@ def read_table(
         return reader.read_all()
 
 
-@spelled_out(ScanBatchesKeywords)
+@expand_signature(ScanBatchesKeywords)
 def scan_batches(
     path: Paths,
     topics: str | Iterable[str] | None = None,

@@ -18,7 +18,7 @@ import kafkalog
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kafkalog.rescue.plan import RescueReport
+    from kafkalog.rescue.model import RescueReport
 
 ORACLE = clusters.FOLDER.parents[1] / "oracle" / "cluster" / "run"
 # Where the judge's broker listens if the cluster is not told otherwise.

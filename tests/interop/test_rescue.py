@@ -15,7 +15,7 @@ import kafkalog
 from interop import judge
 from interop.broker import Broker
 from interop.mount import STAMP, Served, consumed, serves
-from kafkalog.rescue import planning
+from kafkalog.rescue import planner
 from kafkalog.rescue.metadata import image_of
 from kafkalog.tables._image import TOPIC_CONFIG
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from interop.broker import Witness
     from kafkalog.rescue.inventory import Inventory
-    from kafkalog.rescue.plan import Finding, Image
+    from kafkalog.rescue.model import Finding, Image
 
 pytestmark = [pytest.mark.interop, pytest.mark.full]
 
@@ -78,7 +78,7 @@ def test_a_broker_starts_on_what_was_rescued_from_damaged_disks(
     broker: Broker, witness: Witness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: tuple[str, ...]
 ) -> None:
     """Every segment but the last is damaged on one of two disks, and the topics have settings that stop a broker."""
-    monkeypatch.setattr(planning, "image_of", older_image)
+    monkeypatch.setattr(planner, "image_of", older_image)
     for topic in TOPICS:
         broker.create(topic, segment_bytes=2000)
         for n in range(40):

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkalog._core import RecordText
-from kafkalog._text import text_of
+from kafkalog._encoding import text_of
 from kafkalog.schema import record_schema
 
 Row = tuple[str, int, int, int, int, list[dict[str, Any]] | None, bytes | None, bytes | None]

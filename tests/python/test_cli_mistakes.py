@@ -305,7 +305,7 @@ def contents(folder: Path) -> dict[str, bytes | None]:
 
 
 def outputs() -> Iterator[tuple[str, argparse.Action]]:
-    # Not rescue --into: a log dir that exists, and topics of it; test_rescue_into has its mistakes.
+    # Not rescue --into: a log dir that exists, and topics of it; test_rescue_existing_cluster has its mistakes.
     yield from (
         (command, action)
         for command in COMMANDS

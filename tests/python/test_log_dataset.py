@@ -21,7 +21,7 @@ import corpus
 import kafkalog
 import tiers
 from kafkalog import LogConfig, LogWriter
-from kafkalog._bounds import Interval
+from kafkalog._intervals import Interval
 from kafkalog.engines.expressions import parse
 from kafkalog.engines.log_dataset import LogDataset
 from kafkalog.engines.regions import ALL, Region, region

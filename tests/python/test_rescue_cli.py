@@ -99,8 +99,8 @@ def test_the_function_is_not_hidden_by_its_package(disks: list[str]) -> None:
 def test_the_package_is_not_hidden_by_its_function() -> None:
     import kafkalog.rescue as package
     from kafkalog.rescue import rescue
-    from kafkalog.rescue.plan import RescueReport
+    from kafkalog.rescue.model import RescueReport
 
-    assert package.plan.RescueReport is RescueReport
-    assert kafkalog.rescue.plan.RescueReport is RescueReport  # type: ignore[attr-defined]
+    assert package.model.RescueReport is RescueReport
+    assert kafkalog.rescue.model.RescueReport is RescueReport  # type: ignore[attr-defined]
     assert inspect.signature(kafkalog.rescue) == inspect.signature(rescue)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import clusters
-from kafkalog.rescue.planning import plan_rescue
+from kafkalog.rescue.planner import plan_rescue
 
 WITHHELD = [
     (case, without)

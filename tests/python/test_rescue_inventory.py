@@ -14,13 +14,13 @@ import clusters
 from clusters import OTHER_ID, TOPIC_ID
 from kafkalog.errors import UnknownTopicOrPartitionError
 from kafkalog.rescue import inventory
-from kafkalog.rescue.planning import plan_rescue
+from kafkalog.rescue.planner import plan_rescue
 from kafkalog.rescue.shared_work import SharedWork
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kafkalog.rescue.plan import RescuePlan
+    from kafkalog.rescue.model import RescuePlan
 
 
 def codes(plan: RescuePlan) -> list[str]:
@@ -202,7 +202,7 @@ def test_one_disk_is_read_by_several_threads_with_the_same_result(disk: Path, mo
     for n in range(6):
         clusters.write_log(disk, {0: 5, 2: n + 1}, topic=f"t{n}", topic_id=chr(ord("B") + n) * 21 + "A")
         clusters.damage(disk / f"t{n}-0", 0, 20)
-    alone = inventory.take([str(disk)], threads=1)
+    alone = inventory.scan_disks([str(disk)], threads=1)
     monkeypatch.setattr(inventory, "_GROUP_BYTES", 1)
     readers = set()
     count = SharedWork.add
@@ -214,5 +214,5 @@ def test_one_disk_is_read_by_several_threads_with_the_same_result(disk: Path, mo
         count(work, size)
 
     monkeypatch.setattr(SharedWork, "add", counted)
-    assert inventory.take([str(disk)], threads=3) == alone
+    assert inventory.scan_disks([str(disk)], threads=3) == alone
     assert len(readers) == 3

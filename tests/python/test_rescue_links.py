@@ -11,7 +11,7 @@ import pytest
 import clusters
 import kafkalog
 from kafkalog import LogWriter, Record
-from kafkalog.rescue import copying
+from kafkalog.rescue import partition_copy
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +38,7 @@ def has_reflinks(folder: Path) -> bool:
     old.write_bytes(b"x" * 4096)
     try:
         with old.open("rb") as source, new.open("xb") as target:
-            fcntl.ioctl(target.fileno(), copying._FICLONE, source.fileno())
+            fcntl.ioctl(target.fileno(), partition_copy._FICLONE, source.fileno())
     except OSError:
         return False
     finally:

@@ -23,14 +23,14 @@ import kafkalog
 import tiers
 from kafkalog import LogWriter, PartitionLog, Record, _core, tables
 from kafkalog.rescue import group_offsets
+from kafkalog.rescue.model import GroupOffset, MetadataRecord
 from kafkalog.rescue.new_image import new_image
 from kafkalog.rescue.output import NOTE, UNFINISHED, write
-from kafkalog.rescue.plan import GroupOffset, MetadataRecord
-from kafkalog.rescue.planning import plan_rescue
+from kafkalog.rescue.planner import plan_rescue
 from kafkalog.rescue.target import Node, server_properties, target_of
 
 if TYPE_CHECKING:
-    from kafkalog.rescue.plan import RescuePlan
+    from kafkalog.rescue.model import RescuePlan
 
 LOG = f"{0:020}.log"
 
@@ -399,7 +399,7 @@ KILLED = """
 import sys
 from pathlib import Path
 from kafkalog.rescue.output import write
-from kafkalog.rescue.planning import plan_rescue
+from kafkalog.rescue.planner import plan_rescue
 write(plan_rescue(sys.argv[2:]), Path(sys.argv[1]), link=True)
 """
 

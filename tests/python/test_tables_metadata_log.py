@@ -15,7 +15,7 @@ import kafkalog
 import tiers
 from command import call
 from kafkalog import tables
-from kafkalog.rescue.planning import plan_rescue
+from kafkalog.rescue.planner import plan_rescue
 from metadata_records import HOSTILE, RECORDS, REFUSED, TOPIC_ID
 from naive import crc32c
 

@@ -15,7 +15,7 @@ import corpus
 import kafkalog
 from command import call
 from kafkalog import tables
-from kafkalog.rescue.planning import plan_rescue
+from kafkalog.rescue.planner import plan_rescue
 from naive import crc32c
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import corpus
 import kafkalog
 import kafkalog.spark
 import kafkalog.tables
-from kafkalog.spark.options import parse, parse_paths
+from kafkalog.spark.source_options import parse, parse_paths
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

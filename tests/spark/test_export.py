@@ -23,8 +23,8 @@ import corpus
 import kafkalog
 from kafkalog.cli.main import main
 from kafkalog.spark import exporter
-from kafkalog.spark.options import parse
 from kafkalog.spark.planner import plan_splits
+from kafkalog.spark.source_options import parse
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 import corpus
-import kafkalog.spark.task as module
-from kafkalog.spark.internals import batch_flusher
-from kafkalog.spark.options import parse
+import kafkalog.spark.read_split as module
 from kafkalog.spark.planner import plan_splits
+from kafkalog.spark.pyspark_private import batch_flusher
+from kafkalog.spark.source_options import parse
 from spark.ways import needs_data_sources
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def test_outside_a_worker_there_is_nothing_to_flush() -> None:
 
 def test_a_function_in_a_worker_finds_the_file(spark: SparkSession) -> None:
     def found(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from kafkalog.spark.internals import batch_flusher
+        from kafkalog.spark.pyspark_private import batch_flusher
 
         for _ in batches:
             name = type(getattr(batch_flusher(), "__self__", None)).__name__
@@ -100,7 +100,7 @@ def test_a_data_source_in_a_worker_finds_the_file(spark: SparkSession) -> None:
 
     class Reader(DataSourceReader):
         def read(self, partition: Any) -> Iterator[tuple[str]]:  # noqa: ARG002 - Spark names it
-            from kafkalog.spark.internals import batch_flusher
+            from kafkalog.spark.pyspark_private import batch_flusher
 
             name = type(getattr(batch_flusher(), "__self__", None)).__name__
             yield pa.RecordBatch.from_arrays([pa.array([name])], names=["file"])  # type: ignore[misc]

@@ -8,8 +8,8 @@ import pytest
 
 import corpus
 import kafkalog
-from kafkalog.spark.options import parse
 from kafkalog.spark.planner import plan_splits
+from kafkalog.spark.source_options import parse
 from spark.ways import both_ways
 
 if TYPE_CHECKING:

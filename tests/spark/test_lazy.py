@@ -20,8 +20,8 @@ def run(script: str) -> None:
 def test_the_package_and_a_task_import_little() -> None:
     run("""
         import sys
-        import kafkalog, kafkalog.spark, kafkalog.spark.task, kafkalog.spark.internals, kafkalog.spark.split
-        driver = {"kafkalog.spark.planner", "kafkalog.spark.options", "kafkalog.spark.exporter"}
+        import kafkalog, kafkalog.spark, kafkalog.spark.read_split, kafkalog.spark.pyspark_private, kafkalog.spark.split
+        driver = {"kafkalog.spark.planner", "kafkalog.spark.source_options", "kafkalog.spark.exporter"}
         assert not driver & set(sys.modules)
         kafkalog.spark.schema(["value"])
         heavy = {"pyspark", "pyarrow", "pandas", "numpy", "kafkalog.spark.data_source"} & set(sys.modules)

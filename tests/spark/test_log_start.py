@@ -9,9 +9,9 @@ import pytest
 
 import kafkalog
 from kafkalog.spark import stream_offsets
-from kafkalog.spark.options import parse
 from kafkalog.spark.planner import plan_splits
-from kafkalog.spark.task import read_split
+from kafkalog.spark.read_split import read_split
+from kafkalog.spark.source_options import parse
 from spark.ways import both_ways
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import corpus
 import kafkalog
 from kafkalog.spark import stream_offsets
 from kafkalog.spark.offset_ranges import plan_ranges
-from kafkalog.spark.options import parse
 from kafkalog.spark.planner import splits_of
+from kafkalog.spark.source_options import parse
 from kafkalog.spark.topics import TopicPartition
 from spark.growing import Growing
 

@@ -13,7 +13,7 @@ import pytest
 from kafkalog.spark import read
 from kafkalog.spark.columns import DEFAULT_COLUMNS, SPARK_TYPES, schema
 from kafkalog.spark.option_names import IGNORED, KNOWN, REFUSED
-from kafkalog.spark.options import Bound, SourceOptions, parse, parse_columns, parse_paths
+from kafkalog.spark.source_options import Bound, SourceOptions, parse, parse_columns, parse_paths
 
 if TYPE_CHECKING:
     from kafkalog.spark.option_names import Use

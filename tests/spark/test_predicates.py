@@ -10,10 +10,10 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own name for it
 
 import corpus
 import kafkalog.spark
-from kafkalog.spark.options import parse
 from kafkalog.spark.planner import plan_splits
 from kafkalog.spark.predicates import check_predicates, timestamp_bounds
-from kafkalog.spark.task import read_split as decoded
+from kafkalog.spark.read_split import read_split as decoded
+from kafkalog.spark.source_options import parse
 from spark.ways import needs_data_sources
 
 if TYPE_CHECKING:

@@ -297,9 +297,9 @@ def test_segments_deleted_between_planning_and_reading(spark: SparkSession, way:
     folder = source.copy(tmp_path)
     if way is by_data_source:
         # the data source plans when it reads, so its task is run without Spark
-        from kafkalog.spark.options import parse
         from kafkalog.spark.planner import plan_splits
-        from kafkalog.spark.task import read_split
+        from kafkalog.spark.read_split import read_split
+        from kafkalog.spark.source_options import parse
 
         given = {"path": str(folder), "columns": "offset"}
         strict, lax = (plan_splits(parse({**given, "failOnDataLoss": fail}))[0] for fail in ("true", "false"))

@@ -19,7 +19,7 @@ import tiers
 from kafkalog import _core
 from kafkalog.options import ReadOptions
 from kafkalog.spark import planner
-from kafkalog.spark.reader import describe
+from kafkalog.spark.map_in_arrow import describe
 from kafkalog.spark.split import PackedSplits, Split
 
 pytestmark = pytest.mark.full
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.full
 SEGMENT = 1 << 30
 PLAN = """
 import json, resource, sys, time
-from kafkalog.spark.options import parse
+from kafkalog.spark.source_options import parse
 from kafkalog.spark.planner import plan_splits
 given = json.loads(sys.argv[1])
 begun, clock = time.process_time(), time.monotonic()

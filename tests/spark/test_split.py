@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 import corpus
 from kafkalog import ReadOptions, _core
-from kafkalog import _shares as module
+from kafkalog import _splitting as module
 from kafkalog._core import PartitionRange, SegmentRange
-from kafkalog._shares import MAX_SPLITS, cut, default_split_bytes, shares
-from kafkalog.spark.options import parse
+from kafkalog._splitting import MAX_SPLITS, default_split_bytes, split_at_segments, split_ranges
 from kafkalog.spark.planner import plan_splits
+from kafkalog.spark.source_options import parse
 from kafkalog.spark.split import Split
 
 MB = 1 << 20
@@ -60,7 +60,7 @@ def names(shares: list[tuple[PartitionRange, ...]]) -> list[list[tuple[int, int]
         ([partition(n, 3) for n in range(4)], 100, [[(0, 0), (1, 0), (2, 0), (3, 0)]]),
         # a large partition is divided between segments
         ([partition(0, 10, 10, 10, 10)], 20, [[(0, 0), (0, 100)], [(0, 200), (0, 300)]]),
-        # cut() never divides a segment
+        # split_at_segments() never divides a segment
         ([partition(0, 100, 1)], 10, [[(0, 0)], [(0, 100)]]),
         # a split may take the end of one partition and the start of the next
         ([partition(0, 8, 8), partition(1, 8, 8)], 12, [[(0, 0)], [(0, 100), (1, 0)], [(1, 100)]]),
@@ -69,7 +69,7 @@ def names(shares: list[tuple[PartitionRange, ...]]) -> list[list[tuple[int, int]
     ],
 )
 def test_cut(ranges: list[PartitionRange], size: int, expected: list[list[tuple[int, int]]]) -> None:
-    assert names(cut(ranges, size)) == expected
+    assert names(split_at_segments(ranges, size)) == expected
 
 
 @settings(deadline=None)
@@ -78,7 +78,7 @@ def test_cut_keeps_every_segment_once_in_order_and_no_split_is_far_too_large(
     sizes: list[list[int]], split: int
 ) -> None:
     ranges = [partition(number, *each) for number, each in enumerate(sizes)]
-    shares = cut(ranges, split)
+    shares = split_at_segments(ranges, split)
     flat = [segment for share in names(shares) for segment in share]
     assert flat == [(number, n * 100) for number, each in enumerate(sizes) for n in range(len(each))]
     assert all(share and all(each.segment_count for each in share) for share in shares)
@@ -158,10 +158,12 @@ def test_a_split_survives_pickling_and_json() -> None:
 def test_shares_are_even_and_cut_inside_segments(size: int) -> None:
     ranges = _core.plan([str(corpus.GOLDEN / "clean-restarts" / "data-1")], topics=["orders", "events"])
     wanted = pa.table(_core.scan_ranges(ranges, columns=["topic", "offset"]))
-    found = [pa.table(_core.scan_ranges(list(share), columns=["topic", "offset"])) for share in shares(ranges, size)]
+    found = [
+        pa.table(_core.scan_ranges(list(share), columns=["topic", "offset"])) for share in split_ranges(ranges, size)
+    ]
     assert pa.concat_tables(found).to_pylist() == wanted.to_pylist()
     total = sum(each.bytes for each in ranges)
-    assert sum(each.bytes for share in shares(ranges, size) for each in share) == total
+    assert sum(each.bytes for share in split_ranges(ranges, size) for each in share) == total
     if size == 20_000:
         assert abs(len(found) - total / size) <= 2
 
@@ -192,8 +194,8 @@ def test_many_segments_are_divided_inside_where_one_is_larger_than_a_share(monke
     monkeypatch.setattr(module, "MANY_SEGMENTS", 2)
     ranges = _core.plan([str(corpus.GOLDEN / "clean-restarts" / "data-1")], topics=["orders"])
     sizes = [segment.bytes for each in ranges for segment in each.segments]
-    assert shares(ranges, max(sizes)) == cut(ranges, max(sizes))
-    assert len(shares(ranges, max(sizes) // 4)) > len(sizes)
+    assert split_ranges(ranges, max(sizes)) == split_at_segments(ranges, max(sizes))
+    assert len(split_ranges(ranges, max(sizes) // 4)) > len(sizes)
 
 
 def planned(path: Any, **given: Any) -> list[int]:

@@ -13,14 +13,14 @@ import pytest
 import corpus
 import kafkalog
 from kafkalog.spark import stream_offsets
-from kafkalog.spark.options import parse
+from kafkalog.spark.source_options import parse
 from kafkalog.spark.topics import TopicPartition
 from spark.growing import Growing
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kafkalog.spark.options import SourceOptions
+    from kafkalog.spark.source_options import SourceOptions
 
 DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
 ORDERS, EVENTS, GONE = TopicPartition("orders", 0), TopicPartition("events", 1), TopicPartition("gone", 0)

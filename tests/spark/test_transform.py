@@ -11,8 +11,8 @@ import pytest
 import corpus
 import kafkalog
 import kafkalog.spark
-from kafkalog.spark.options import parse
 from kafkalog.spark.planner import plan_splits
+from kafkalog.spark.source_options import parse
 from kafkalog.spark.transform import transformed
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ def test_a_function_needs_a_schema(spark: SparkSession) -> None:
 
 @pytest.mark.every_spark
 def test_counting_sends_a_number_for_each_task() -> None:
-    from kafkalog.spark.reader import _counted
+    from kafkalog.spark.map_in_arrow import _counted
 
     splits = plan_splits(parse({"path": str(DATA), "subscribe": "orders", "splitBytes": "20k"}))
     assert len(splits) > 2

@@ -6,7 +6,7 @@ import codecs
 import json
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from kafkalog._text import bytes_of, from_base64
+from kafkalog._encoding import bytes_of, from_base64
 from kafkalog._times import parse_time, to_millis
 from kafkalog.errors import InvalidRecordError
 from kafkalog.schema import RECORD_COLUMNS

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kafkalog.cli import _common
 
 if TYPE_CHECKING:
-    from kafkalog.rescue.plan import RescuePlan, RescueReport
+    from kafkalog.rescue.model import RescuePlan, RescueReport
 
 _EPILOG = """\
 Reads the log dirs of dead brokers and controllers, and writes a log dir that a new, single node starts from: topics
@@ -121,9 +121,9 @@ def _show(what: str, done: int, total: int) -> None:
 
 
 def _print_json(report: RescueReport) -> None:
-    from kafkalog.cli import _rescue
+    from kafkalog.cli import _rescue_text
 
-    for each in _rescue.objects_of(report.plan):
+    for each in _rescue_text.objects_of(report.plan):
         _common.json_line(each)
     _common.json_line(
         {
@@ -139,14 +139,14 @@ def _print_json(report: RescueReport) -> None:
 
 
 def _print_text(report: RescueReport) -> None:
-    from kafkalog.cli import _rescue
+    from kafkalog.cli import _rescue_text
 
     plan = report.plan
-    _common.table(_rescue.DISK_HEAD, list(_rescue.disk_rows(plan)), ("NODE", "FOLDERS", "BYTES", "DAMAGED"))
+    _common.table(_rescue_text.DISK_HEAD, list(_rescue_text.disk_rows(plan)), ("NODE", "FOLDERS", "BYTES", "DAMAGED"))
     print()
-    _common.say(_rescue.metadata_line(plan.image))
+    _common.say(_rescue_text.metadata_line(plan.image))
     print()
-    _common.table(_rescue.CHOICE_HEAD, list(_rescue.choice_rows(plan)), ("START", "END", "EPOCH", "LOST"))
+    _common.table(_rescue_text.CHOICE_HEAD, list(_rescue_text.choice_rows(plan)), ("START", "END", "EPOCH", "LOST"))
     print()
     for finding in plan.findings:
         _common.say(finding)

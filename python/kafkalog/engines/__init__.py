@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from kafkalog import _arguments
 from kafkalog._loose import STANDARD_INPUT
-from kafkalog.options import DatasetKeywords, ReadOptions, ScanBatchesKeywords, merged, spelled_out
+from kafkalog.options import DatasetKeywords, ReadOptions, ScanBatchesKeywords, expand_signature, merged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -57,7 +57,7 @@ def dataset(
 ) -> ds.Dataset: ...
 
 
-@spelled_out(DatasetKeywords)
+@expand_signature(DatasetKeywords)
 def dataset(
     path: Paths,
     topics: str | Iterable[str] | None = None,
@@ -133,7 +133,7 @@ def dataset(
     return LogDataset(source)
 
 
-@spelled_out(DatasetKeywords)
+@expand_signature(DatasetKeywords)
 def scan_polars(
     path: Paths,
     topics: str | Iterable[str] | None = None,

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyarrow import acero, fs
 
-from kafkalog._shares import default_split_bytes, shares
+from kafkalog._splitting import default_split_bytes, split_ranges
 from kafkalog.engines.counting import count
 from kafkalog.engines.source import Metrics, Plan, Source
 
@@ -372,7 +372,9 @@ class LogDataset(_Readable, ds.FileSystemDataset):  # type: ignore[misc]
         # The latest record of a key may be anywhere in its partition.
         is_latest = self._source.options.latest_per_key
         whole = self._source.options.on_corrupt == "skip"
-        divided = [[each] for each in plan.ranges] if is_latest else shares(plan.ranges, size, whole_segments=whole)
+        divided = (
+            [[each] for each in plan.ranges] if is_latest else split_ranges(plan.ranges, size, whole_segments=whole)
+        )
         for share in divided:
             total = sum(each.bytes for each in share)
             part = Plan(list(share), total, plan.headers)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kafkalog._bounds import COMPARISONS, EVERYTHING, Interval
+from kafkalog._intervals import COMPARISONS, EVERYTHING, Interval
 from kafkalog.engines.expressions import Call, Field, Literal, Node
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from kafkalog import _core
-from kafkalog._bounds import EVERYTHING, Interval
+from kafkalog._intervals import EVERYTHING, Interval
 from kafkalog._loose import STANDARD_INPUT, naming
 from kafkalog.engines.expressions import columns_of, parse
 from kafkalog.engines.regions import Region, region

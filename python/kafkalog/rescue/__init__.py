@@ -16,7 +16,7 @@ from kafkalog._renamed import renamed
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from kafkalog.rescue.plan import RescueReport
+    from kafkalog.rescue.model import RescueReport
     from kafkalog.rescue.shared_work import Progress
     from kafkalog.typing import Paths, StrPath
 
@@ -113,8 +113,8 @@ def rescue(
     from pathlib import Path
 
     from kafkalog.rescue import output
-    from kafkalog.rescue.plan import RescueReport
-    from kafkalog.rescue.planning import plan_rescue
+    from kafkalog.rescue.model import RescueReport
+    from kafkalog.rescue.planner import plan_rescue
 
     dry_run, link = _arguments.flag("dry_run", dry_run), _arguments.flag("link", link)
     node_id, nodes = _arguments.integer("node_id", node_id, 0), _arguments.integer("nodes", nodes, 1)
@@ -122,7 +122,7 @@ def rescue(
     if into is not None:
         if out is not None or cluster_id is not None or nodes != 1:
             raise ValueError("out, cluster_id and nodes are for a new cluster, and into is for one that exists")
-        from kafkalog.rescue.into import rescue_into
+        from kafkalog.rescue.existing_cluster import rescue_into
 
         # A log dir has one unfinished rescue, however it is spelled.
         log_dir = Path(os.path.realpath(_arguments.path(into)))

@@ -12,7 +12,7 @@ from kafkalog.writer import Record
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kafkalog.rescue.plan import GroupOffset
+    from kafkalog.rescue.model import GroupOffset
 
 __all__ = ["TOPIC", "coordinator_partition", "lowered"]
 

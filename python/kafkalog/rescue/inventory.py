@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kafkalog import _core
 from kafkalog.errors import CorruptIndexError, KafkaLogError
 from kafkalog.reader import RecordReader
-from kafkalog.rescue.plan import Damage, Disk, Finding, Replica
+from kafkalog.rescue.model import Damage, Disk, Finding, Replica
 from kafkalog.rescue.shared_work import SharedWork
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from kafkalog.rescue.shared_work import Progress
 
-__all__ = ["METADATA", "Inventory", "Run", "take"]
+__all__ = ["METADATA", "Inventory", "Run", "scan_disks"]
 
 METADATA = "__cluster_metadata"
 # Offsets of a run: replicas are compared run by run, so that memory does not grow with the number of batches.
@@ -71,7 +71,7 @@ class Inventory:
     findings: tuple[Finding, ...]
 
 
-def take(paths: Sequence[str], progress: Progress | None = None, threads: int | None = None) -> Inventory:
+def scan_disks(paths: Sequence[str], progress: Progress | None = None, threads: int | None = None) -> Inventory:
     """Read every batch of all disks, and compare its checksum.
 
     Parameters
@@ -92,7 +92,7 @@ def take(paths: Sequence[str], progress: Progress | None = None, threads: int | 
         If a path does not exist.
     """
     opened, findings = _opened(paths)
-    surveys = [_Survey(*each) for each in opened]
+    surveys = [_DiskScan(*each) for each in opened]
     work = SharedWork("read", sum(survey.size for survey in surveys), progress)
     threads = threads or os.cpu_count() or 1
     of_each = max(threads // max(len(surveys), 1), 1)
@@ -107,7 +107,11 @@ def take(paths: Sequence[str], progress: Progress | None = None, threads: int | 
         replicas=tuple(replicas),
         runs={path: runs for survey in surveys for path, runs in survey.runs.items()},
         transactional={path for survey in surveys for path in survey.transactional},
-        findings=(*findings, *(finding for survey in surveys for finding in survey.findings), *_twice(replicas)),
+        findings=(
+            *findings,
+            *(finding for survey in surveys for finding in survey.findings),
+            *_duplicate_replicas(replicas),
+        ),
     )
 
 
@@ -174,7 +178,7 @@ def _disk(path: str, log_dir: _core.LogDir) -> tuple[Disk, str | None]:
     return disk, lack
 
 
-def _twice(replicas: Iterable[Replica]) -> Iterator[Finding]:
+def _duplicate_replicas(replicas: Iterable[Replica]) -> Iterator[Finding]:
     """Find partitions that a node has in two log dirs; a broker refuses to start on them."""
     known: dict[tuple[str, int, int, str | None], Replica] = {}
     for replica in replicas:
@@ -187,7 +191,7 @@ def _twice(replicas: Iterable[Replica]) -> Iterator[Finding]:
             yield Finding("warning", "two-replicas", text, replica.path, replica.topic, replica.partition)
 
 
-class _Survey:
+class _DiskScan:
     """The replicas of one disk."""
 
     def __init__(self, disk: Disk, log_dir: _core.LogDir) -> None:

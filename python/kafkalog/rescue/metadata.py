@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog import reader
-from kafkalog._files import read_small
+from kafkalog._atomic_files import read_small
 from kafkalog.errors import KafkaLogError
 from kafkalog.rescue.inventory import METADATA
 from kafkalog.rescue.lineage import agreed_end
-from kafkalog.rescue.plan import Finding, Image, MetadataRecord
+from kafkalog.rescue.model import Finding, Image, MetadataRecord
 from kafkalog.tables import _rows
 from kafkalog.tables.cluster import partial_image
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from kafkalog.rescue.inventory import Inventory
-    from kafkalog.rescue.plan import Disk, Replica
+    from kafkalog.rescue.model import Disk, Replica
     from kafkalog.tables._rows import Notes
 
 __all__ = ["UNASSIGNED", "image_of", "quorum"]

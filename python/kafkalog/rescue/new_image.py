@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalog.rescue.plan import MetadataRecord
-from kafkalog.rescue.settings import accepted
+from kafkalog.rescue.config_compat import accepted
+from kafkalog.rescue.model import MetadataRecord
 from kafkalog.rescue.target import metadata_version
 from kafkalog.tables._image import TOPIC_CONFIG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from kafkalog.rescue.plan import Choice, Image
+    from kafkalog.rescue.model import Choice, Image
     from kafkalog.rescue.target import Node
 
 __all__ = ["new_image", "replicas_of"]

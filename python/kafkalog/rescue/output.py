@@ -25,12 +25,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafkalog import _core
-from kafkalog._files import read_small, replace, sync_folder
+from kafkalog._atomic_files import read_small, replace, sync_folder
 from kafkalog.log import PartitionLog
 from kafkalog.rescue import group_offsets
-from kafkalog.rescue.copying import write_partition
+from kafkalog.rescue.model import RescueReport
 from kafkalog.rescue.new_image import new_image, replicas_of
-from kafkalog.rescue.plan import RescueReport
+from kafkalog.rescue.partition_copy import write_partition
 from kafkalog.rescue.shared_work import SharedWork
 from kafkalog.rescue.target import (
     meta_properties,
@@ -44,7 +44,7 @@ from kafkalog.tables import _rows
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kafkalog.rescue.plan import Choice, RescuePlan
+    from kafkalog.rescue.model import Choice, RescuePlan
     from kafkalog.rescue.shared_work import Progress
     from kafkalog.rescue.target import Node, Target
     from kafkalog.writer import Record

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from kafkalog.rescue.plan import Choice, Image
+    from kafkalog.rescue.model import Choice, Image
 
 __all__ = ["Node", "Target", "meta_properties", "reassignment", "server_properties", "target_of"]
 

@@ -18,27 +18,28 @@ On a cluster:
 * ``read(..., metrics=totals(spark))`` sums up what the tasks read and skipped; ``export`` returns the same. Up to Spark
   4.3, tasks of a Python data source have no metrics: there, each task logs them.
 * ``KAFKALOG_SPARK_INTERNALS=0`` in the environment of driver and executors (``spark.executorEnv``) turns off all that
-  relies on undocumented behaviour of PySpark (``kafkalog.spark.internals``). The rows are the same, some reads slower.
+  relies on undocumented behaviour of PySpark (``kafkalog.spark.pyspark_private``). The rows are the same, some reads
+  slower.
 
 Importing this imports neither pyspark nor pyarrow, and little of kafkalog: the worker of every task does it.
 """
 
 # The modules, by job:
-#   options   option_names, option_values, topics, predicates, options
+#   options   option_names, option_values, topics, predicates, source_options
 #   plan      offset_ranges, split, planner
-#   read      reader (mapInArrow), data_source (format), task, transform, metrics
+#   read      map_in_arrow, data_source (format), read_split, transform, metrics, remote (Connect)
 #   stream    stream_reader, stream_offsets
-#   write     sink, partitioner, commit
+#   write     sink, row_partitioner, commit
 #   export    exporter
 #   rewrite   rewriter
-#   shared    columns, data_loss, internals, interpreter
+#   shared    columns, data_loss, pyspark_private, interpreter
 
 from __future__ import annotations
 
 import importlib
 from typing import TYPE_CHECKING
 
-from kafkalog.spark.reader import count, read, read_splits
+from kafkalog.spark.map_in_arrow import count, read, read_splits
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafkalog import _jobs
-from kafkalog._files import read_small
+from kafkalog._atomic_files import read_small
 from kafkalog.config import pairs
 from kafkalog.errors import LogLockedError
 from kafkalog.spark.data_loss import report_data_loss

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from kafkalog.spark.columns import SPARK_TYPES, arrow_schema, ddl, resolve
-from kafkalog.spark.internals import is_pushing_filters
-from kafkalog.spark.options import parse, parse_columns
 from kafkalog.spark.planner import make_split, plan_splits
 from kafkalog.spark.predicates import Predicate, check_predicates
-from kafkalog.spark.task import read_split
+from kafkalog.spark.pyspark_private import is_pushing_filters
+from kafkalog.spark.read_split import read_split
+from kafkalog.spark.source_options import parse, parse_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
     from pyspark.sql.types import StructType
 
-    from kafkalog.spark.options import SourceOptions
+    from kafkalog.spark.source_options import SourceOptions
     from kafkalog.spark.split import Split
 
 __all__ = [

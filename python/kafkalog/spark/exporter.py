@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafkalog import _arguments, _core, errors
+from kafkalog._atomic_files import read_small, regular
 from kafkalog._export import SUFFIXES, Files
-from kafkalog._files import read_small, regular
 from kafkalog._renamed import renamed
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, Row, SparkSession
 
-    from kafkalog.spark.reader import Splits
+    from kafkalog.spark.map_in_arrow import Splits
 
 __all__ = ["FORMATS", "export"]
 
@@ -88,8 +88,8 @@ def export(
     from kafkalog.spark.interpreter import check_interpreter
     from kafkalog.spark.metrics import add
     from kafkalog.spark.option_names import canonical, in_spark_words
-    from kafkalog.spark.options import parse
     from kafkalog.spark.planner import over_splits, plan_splits
+    from kafkalog.spark.source_options import parse
 
     if format not in FORMATS:
         raise ValueError(f"unknown format {format!r}; use one of {', '.join(FORMATS)}")
@@ -189,7 +189,7 @@ def _write_splits(staging: str, form: str, splits: Splits) -> Iterator[pa.Record
     import pyarrow as pa
 
     from kafkalog.spark.columns import arrow_schema
-    from kafkalog.spark.task import read_split
+    from kafkalog.spark.read_split import read_split
 
     files = Files(form, overwrite=False, text=False)
     for number, split in splits:

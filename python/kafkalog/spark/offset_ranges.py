@@ -25,7 +25,7 @@ from kafkalog.spark.topics import format_partitions, partition_arguments, partit
 
 if TYPE_CHECKING:
     from kafkalog._core import PartitionRange
-    from kafkalog.spark.options import Bound, SourceOptions
+    from kafkalog.spark.source_options import Bound, SourceOptions
     from kafkalog.spark.topics import PartitionBounds
 
 __all__ = ["folder_bounds", "plan_ranges"]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kafkalog._shares import default_split_bytes, shares
+from kafkalog._splitting import default_split_bytes, split_ranges
 from kafkalog.options import ReadOptions, decode_arguments
 from kafkalog.spark.interpreter import check_interpreter
+from kafkalog.spark.map_in_arrow import describe, run_task
 from kafkalog.spark.offset_ranges import folder_bounds, plan_ranges
 from kafkalog.spark.option_names import in_spark_words
-from kafkalog.spark.options import SourceOptions, parse
 from kafkalog.spark.predicates import narrow
-from kafkalog.spark.reader import describe, run_task
+from kafkalog.spark.source_options import SourceOptions, parse
 from kafkalog.spark.split import PackedSplits, Split
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from kafkalog._core import PartitionRange
-    from kafkalog.spark.reader import Work
+    from kafkalog.spark.map_in_arrow import Work
     from kafkalog.spark.topics import PartitionBounds
 
 __all__ = ["make_split", "over_splits", "plan", "plan_read", "plan_splits", "splits_of"]
@@ -86,7 +86,9 @@ def splits_of(ranges: list[PartitionRange], options: SourceOptions) -> list[Spli
         parts = [[part] for part in _divided(ranges, options.max_records, ends)]
     decode = ReadOptions(**decode_arguments(options.read))
     whole = options.read.on_corrupt == "skip"
-    return [make_split(share, options, decode) for part in parts for share in shares(part, size, whole_segments=whole)]
+    return [
+        make_split(share, options, decode) for part in parts for share in split_ranges(part, size, whole_segments=whole)
+    ]
 
 
 def make_split(ranges: Iterable[PartitionRange], options: SourceOptions, decode: ReadOptions | None = None) -> Split:

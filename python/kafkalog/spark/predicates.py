@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kafkalog._bounds import COMPARISONS, EVERYTHING, Interval
+from kafkalog._intervals import COMPARISONS, EVERYTHING, Interval
 from kafkalog._times import parse_datetime, to_micros
 
 if TYPE_CHECKING:

@@ -42,8 +42,8 @@ def read_remote(
         As for :func:`kafkalog.spark.read`.
     """
     from kafkalog.spark import read_splits, register
-    from kafkalog.spark.internals import spark_arrow_schema
     from kafkalog.spark.option_names import canonical, in_spark_words
+    from kafkalog.spark.pyspark_private import spark_arrow_schema
 
     given = canonical(in_spark_words(options), None)
     # Raises on the client what the server would raise in its first action.

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafkalog import _arguments, _core
-from kafkalog._files import read_small
+from kafkalog._atomic_files import read_small
 from kafkalog.log import LogDir
 from kafkalog.spark.interpreter import check_interpreter
 from kafkalog.tools import rewriting

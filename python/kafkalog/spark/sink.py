@@ -32,10 +32,10 @@ from kafkalog import _core, _jobs
 from kafkalog.config import pairs
 from kafkalog.errors import InvalidRecordError
 from kafkalog.spark import commit, option_values
-from kafkalog.spark.internals import freeze_imports
 from kafkalog.spark.option_names import unknown_option
-from kafkalog.spark.options import parse_paths
-from kafkalog.spark.partitioner import Partitioner
+from kafkalog.spark.pyspark_private import freeze_imports
+from kafkalog.spark.row_partitioner import Partitioner
+from kafkalog.spark.source_options import parse_paths
 from kafkalog.spark.topics import TopicPartition, live_partitions
 
 try:

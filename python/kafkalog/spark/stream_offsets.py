@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 from kafkalog.errors import OffsetOutOfRangeError
 from kafkalog.log import PartitionOpener
 from kafkalog.spark.data_loss import report_data_loss
-from kafkalog.spark.options import EARLIEST, LATEST
+from kafkalog.spark.source_options import EARLIEST, LATEST
 from kafkalog.spark.topics import PartitionBounds, TopicPartition, format_partitions, partition_bounds
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from kafkalog._core import PartitionRange
-    from kafkalog.spark.options import SourceOptions
+    from kafkalog.spark.source_options import SourceOptions
 
     StreamOffsets = dict[TopicPartition, int]
 

@@ -14,8 +14,8 @@ from pyspark.sql.datasource import DataSourceStreamReader
 
 from kafkalog.spark import stream_offsets
 from kafkalog.spark.data_source import RowSchema, SplitPartition, row_schema
-from kafkalog.spark.options import SourceOptions, parse
 from kafkalog.spark.planner import splits_of
+from kafkalog.spark.source_options import SourceOptions, parse
 from kafkalog.spark.topics import report_missing
 
 try:

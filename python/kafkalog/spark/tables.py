@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from kafkalog.spark import option_values
-from kafkalog.spark.options import parse_paths
+from kafkalog.spark.source_options import parse_paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

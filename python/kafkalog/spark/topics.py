@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import re
     from collections.abc import Collection, Iterable, Sequence
 
-    from kafkalog.spark.options import SourceOptions
+    from kafkalog.spark.source_options import SourceOptions
 
 __all__ = [
     "PartitionBounds",

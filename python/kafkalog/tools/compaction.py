@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Literal
 
 from kafkalog import _arguments, _core
 from kafkalog._times import clock
-from kafkalog.tools.settings import topic_settings, topics_in
 from kafkalog.tools.soundness import Soundness, checked, way_out
+from kafkalog.tools.topic_settings import topic_settings, topics_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafkalog.config import LogConfig
     from kafkalog.tools.reports import CompactReport
-    from kafkalog.tools.settings import Config
+    from kafkalog.tools.topic_settings import Config
     from kafkalog.typing import StrPath, Time
 
 __all__ = ["compact"]

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Literal
 from kafkalog import _arguments, _core
 from kafkalog._times import clock
 from kafkalog.tables import _partial, _rows
-from kafkalog.tools.settings import topic_settings
+from kafkalog.tools.topic_settings import topic_settings
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kafkalog.tools.settings import Config
+    from kafkalog.tools.topic_settings import Config
     from kafkalog.typing import StrPath, Time
 
 __all__ = ["disk_usage", "explain"]

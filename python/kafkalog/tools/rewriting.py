@@ -13,25 +13,25 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from kafkalog import _arguments, _core
-from kafkalog._files import replace
+from kafkalog._atomic_files import replace
 from kafkalog._times import clock
 from kafkalog.config import LogConfig
 from kafkalog.errors import KafkaLogError, LogLockedError, UnknownTopicOrPartitionError
 from kafkalog.log import LogDir, PartitionLog, PartitionOpener
 from kafkalog.reader import scan
-from kafkalog.tools.dropping import Dropped, Dropping
+from kafkalog.tools.record_filter import Dropped, RecordFilter
 from kafkalog.tools.recovery import recover
 from kafkalog.tools.reports import PartitionRewrite, RewriteReport
-from kafkalog.tools.settings import topic_settings
 from kafkalog.tools.soundness import UNFINISHED, checked, way_out
+from kafkalog.tools.topic_settings import topic_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
     from datetime import datetime
 
-    from kafkalog.tools.dropping import Predicate
+    from kafkalog.tools.record_filter import Predicate
     from kafkalog.tools.reports import LeftOut
-    from kafkalog.tools.settings import Config, TopicSettings
+    from kafkalog.tools.topic_settings import Config, TopicSettings
     from kafkalog.typing import Partitions, StrPath
 
 __all__ = ["rewrite"]
@@ -186,7 +186,7 @@ class Rewriting:
         The partitions there are.
     wanted : set of (str, int)
         Those from which records are dropped.
-    dropping : Dropping
+    record_filter : RecordFilter
         Which records are dropped.
     settings : TopicSettings
         The settings of topics.
@@ -200,7 +200,7 @@ class Rewriting:
 
     source: _Source
     wanted: set[tuple[str, int]]
-    dropping: Dropping
+    record_filter: RecordFilter
     settings: TopicSettings
     rerolls: bool
     raises: bool
@@ -229,7 +229,7 @@ class Rewriting:
         on_corrupt = _arguments.choose("on_corrupt", on_corrupt, _ON_CORRUPT)
         if magic not in {None, 2}:
             raise ValueError(f"magic must be 2, not {magic!r}: other formats are not written")
-        dropping = Dropping(drop_keys, drop_key_pattern, drop, drop_offsets, drop_timestamps)
+        record_filter = RecordFilter(drop_keys, drop_key_pattern, drop, drop_offsets, drop_timestamps)
         settings = topic_settings(path, config).compressed(compression_type)
         named, numbers = _arguments.names("topics", topics), _arguments.partitions(partitions)
         source = _Source.of(path, _arguments.partitions(keep_partitions), on_corrupt)
@@ -237,7 +237,7 @@ class Rewriting:
         return cls(
             source,
             wanted,
-            dropping,
+            record_filter,
             settings,
             _rerolls(config),
             magic is not None,
@@ -255,8 +255,8 @@ class Rewriting:
     ) -> tuple[tuple[PartitionRewrite, ...], tuple[LeftOut, ...]]:
         """Write the result without folders written elsewhere; return what was done, and what was left out."""
         logs = [log for log in self.source.logs if Path(log.path).name not in apart]
-        chosen = [(log, self.dropping) for log in logs if (log.topic, log.partition) in self.wanted]
-        if self.everywhere and (by_key := self.dropping.by_key()) is not None:
+        chosen = [(log, self.record_filter) for log in logs if (log.topic, log.partition) in self.wanted]
+        if self.everywhere and (by_key := self.record_filter.by_key()) is not None:
             chosen += [(log, by_key) for log in logs if (log.topic, log.partition) not in self.wanted]
         try:
             found = _found_in(chosen, self.on_corrupt, tell, target, count=dry_run)
@@ -288,7 +288,7 @@ class Rewriting:
 
 
 def _found_in(
-    chosen: list[tuple[PartitionLog, Dropping]],
+    chosen: list[tuple[PartitionLog, RecordFilter]],
     on_corrupt: Literal["raise", "skip"],
     tell: Callable[[str, int, int], object] | None,
     target: str,
@@ -298,18 +298,18 @@ def _found_in(
     """Find what to drop from each partition, by the names of their folders."""
     found = {}
     read, total = 0, sum(log.size for log, _ in chosen)
-    for log, dropping in chosen:
-        dropped = dropping.of(log, on_corrupt, count=count)
+    for log, record_filter in chosen:
+        dropped = record_filter.of(log, on_corrupt, count=count)
         if dropped.overlaps:
             # Of batches that overlap, reading keeps the first and salvage most: what will be written is read.
             beside = Path(target).absolute()
             with TemporaryDirectory(prefix=f".{beside.name}-", dir=beside.parent) as copy:
                 kept = Path(copy, Path(log.path).name)
                 recover(log.path, out=kept, salvage=True)
-                dropped = dropping.of(PartitionLog(kept), "raise", count=count)
+                dropped = record_filter.of(PartitionLog(kept), "raise", count=count)
         found[Path(log.path).name] = dropped
         read += log.size
-        if tell is not None and total and (dropping.asks_records or count):
+        if tell is not None and total and (record_filter.asks_records or count):
             tell("read", read, total)
     return found
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from kafkalog import _arguments, _core
-from kafkalog._files import replace as replace_file
+from kafkalog._atomic_files import replace as replace_file
 from kafkalog.errors import CorruptRecordError
 from kafkalog.log import PartitionLog
 from kafkalog.tools.recovery import recover

@@ -42,7 +42,7 @@ const CACHE: &str = "a cache, which a broker fills again";
 const SPECIAL: &str = "no regular file";
 const STAGED_ROWS: &str = "left by a job of the Spark sink, and it may hold what was to go";
 
-/// The most that a note of our own may have, as in `kafkalog/_files.py`.
+/// The most that a note of our own may have, as in `kafkalog/_atomic_files.py`.
 const NOTE_LIMIT: u64 = 64 << 20;
 
 /// What is in a source, and not in the result.

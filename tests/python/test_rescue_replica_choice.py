@@ -10,13 +10,13 @@ import pytest
 
 import clusters
 from clusters import OTHER_ID, TOPIC_ID
-from kafkalog.rescue.choosing import Partition, choose
-from kafkalog.rescue.inventory import take
+from kafkalog.rescue.inventory import scan_disks
+from kafkalog.rescue.replica_choice import Partition, choose
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kafkalog.rescue.plan import Choice, Finding
+    from kafkalog.rescue.model import Choice, Finding
 
 EPOCHS = {0: 25, 3: 30, 4: 20}
 END = 2 * sum(EPOCHS.values())
@@ -36,7 +36,7 @@ class Three:
         assert len(self.truth) == END
 
     def chosen(self, **image: Any) -> tuple[Choice, list[Finding]]:
-        inventory = take([str(disk) for disk in self.disks if disk.exists()])
+        inventory = scan_disks([str(disk) for disk in self.disks if disk.exists()])
         known = {
             "topic": "orders",
             "topic_id": TOPIC_ID,

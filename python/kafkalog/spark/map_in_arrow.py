@@ -123,9 +123,9 @@ def read(
     >>> df = kafkalog.spark.read(spark, "/data", columns=["topic", "valueSize"], transform=sums, schema="s bigint")
     """
     from kafkalog.spark.columns import ddl
-    from kafkalog.spark.internals import spark_arrow_schema
     from kafkalog.spark.interpreter import check_interpreter
     from kafkalog.spark.planner import over_splits, plan_read
+    from kafkalog.spark.pyspark_private import spark_arrow_schema
     from kafkalog.spark.remote import is_remote, read_remote
 
     check_interpreter(spark)
@@ -232,7 +232,7 @@ def describe(splits: Splits) -> Iterator[pa.RecordBatch]:
 
 
 def _read(metrics: Metrics | None, splits: Splits) -> Iterator[pa.RecordBatch]:
-    from kafkalog.spark.task import read_split
+    from kafkalog.spark.read_split import read_split
 
     for _, split in splits:
         yield from read_split(split, report=None if metrics is None else metrics.add)
@@ -244,7 +244,7 @@ def _transformed(
     metrics: Metrics | None,
     splits: Splits,
 ) -> Iterator[pa.RecordBatch]:
-    from kafkalog.spark.task import read_split
+    from kafkalog.spark.read_split import read_split
     from kafkalog.spark.transform import transformed
 
     for _, split in splits:
@@ -262,7 +262,7 @@ def _place(split: Split) -> str:
 def _counted(metrics: Metrics | None, splits: Splits) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
-    from kafkalog.spark.task import read_split
+    from kafkalog.spark.read_split import read_split
 
     for _, split in splits:
         report = None if metrics is None else metrics.add

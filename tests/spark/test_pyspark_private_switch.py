@@ -14,10 +14,10 @@ import pytest
 
 import corpus
 import kafkalog.spark
-from kafkalog.spark import internals
-from kafkalog.spark.options import parse
+from kafkalog.spark import pyspark_private
 from kafkalog.spark.planner import plan_splits
-from kafkalog.spark.task import read_split
+from kafkalog.spark.read_split import read_split
+from kafkalog.spark.source_options import parse
 from spark.ways import needs_data_sources
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ FUTURES = {
 
 @pytest.fixture
 def off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(internals.SWITCH, "0")
+    monkeypatch.setenv(pyspark_private.SWITCH, "0")
 
 
 def serialized(code: str, module: str) -> tuple[list[int], list[int]]:
@@ -91,7 +91,7 @@ def test_the_switch_keeps_batches_in_the_buffer(off: None) -> None:
 
 
 def test_a_file_that_cannot_be_flushed() -> None:
-    names: dict[str, Any] = {"__name__": "pyspark.serializers", "batch_flusher": internals.batch_flusher}
+    names: dict[str, Any] = {"__name__": "pyspark.serializers", "batch_flusher": pyspark_private.batch_flusher}
     exec("def dump_stream(stream):\n    return batch_flusher()()", names)  # noqa: S102 - our own code
     for file in (None, object(), types.SimpleNamespace(flush="no method")):
         assert names["dump_stream"](file) is None
@@ -102,15 +102,15 @@ def test_a_file_that_cannot_be_flushed() -> None:
     [(None, True), ("1", True), ("true", True), ("", True), ("0", False), (" False ", False), ("false", False)],
 )
 def test_values_of_the_switch(monkeypatch: pytest.MonkeyPatch, value: str | None, expected: bool) -> None:  # noqa: FBT001
-    monkeypatch.delenv(internals.SWITCH, raising=False)
+    monkeypatch.delenv(pyspark_private.SWITCH, raising=False)
     if value is not None:
-        monkeypatch.setenv(internals.SWITCH, value)
-    assert internals.enabled() == expected
+        monkeypatch.setenv(pyspark_private.SWITCH, value)
+    assert pyspark_private.enabled() == expected
 
 
 FREEZES = """
 import gc, importlib.machinery, sys
-from kafkalog.spark.internals import freeze_imports
+from kafkalog.spark.pyspark_private import freeze_imports
 sys.modules["__main__"].__spec__ = importlib.machinery.ModuleSpec(sys.argv[1], None) if sys.argv[1] else None
 freeze_imports()
 print(gc.get_freeze_count())
@@ -122,7 +122,7 @@ print(gc.get_freeze_count())
     [("pyspark.daemon", "1", True), ("pyspark.daemon", "0", False), ("pyspark.workers", "1", False), ("", "1", False)],
 )
 def test_a_worker_freezes_what_it_imported(daemon: str, switch: str, expected: bool) -> None:  # noqa: FBT001
-    command = ["env", f"{internals.SWITCH}={switch}", sys.executable, "-c", FREEZES, daemon]
+    command = ["env", f"{pyspark_private.SWITCH}={switch}", sys.executable, "-c", FREEZES, daemon]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     assert (int(done.stdout) > 0) == expected
 
@@ -135,7 +135,10 @@ def test_filters_are_pushed_only_in_the_process_that_pushes_them(monkeypatch: py
 
     def pushes() -> bool:
         schema = StructType([StructField("offset", LongType())])
-        return hasattr(type(make_reader({"path": str(DATA)}, schema)), "pushFilters") and internals.is_pushing_filters()
+        return (
+            hasattr(type(make_reader({"path": str(DATA)}, schema)), "pushFilters")
+            and pyspark_private.is_pushing_filters()
+        )
 
     base = pushes()
     assert not base
@@ -143,17 +146,17 @@ def test_filters_are_pushed_only_in_the_process_that_pushes_them(monkeypatch: py
     assert not pushes()
     monkeypatch.setitem(sys.modules, "pyspark.sql.worker.data_source_pushdown_filters", types.ModuleType("x"))
     assert pushes()
-    monkeypatch.setenv(internals.SWITCH, "0")
+    monkeypatch.setenv(pyspark_private.SWITCH, "0")
     assert not pushes()
 
 
 def test_the_level_of_the_log_stays(monkeypatch: pytest.MonkeyPatch, off: None) -> None:
     log = logging.getLogger("kafkalog.spark.test")
     monkeypatch.setenv("PYSPARK_SPARK_SESSION_UUID", "kept")
-    internals.log_info(log, "read %s", 1)
+    pyspark_private.log_info(log, "read %s", 1)
     assert log.level == logging.NOTSET
-    monkeypatch.setenv(internals.SWITCH, "1")
-    internals.log_info(log, "read %s", 1)
+    monkeypatch.setenv(pyspark_private.SWITCH, "1")
+    pyspark_private.log_info(log, "read %s", 1)
     assert log.level == logging.INFO
 
 
@@ -173,13 +176,13 @@ def test_a_transform_whose_schema_is_not_known(spark: SparkSession, monkeypatch:
         return pa.RecordBatch.from_arrays([pc.multiply(batch["offset"], 2)], names=["twice"])
 
     if how == "off":
-        monkeypatch.setenv(internals.SWITCH, "0")
+        monkeypatch.setenv(pyspark_private.SWITCH, "0")
     else:
         monkeypatch.setitem(sys.modules, "pyspark.sql.pandas.types", future_types(how))
     from pyspark.sql.types import LongType, StructField, StructType
 
     schema = StructType([StructField("twice", LongType())])
-    assert internals.spark_arrow_schema(schema) is None
+    assert pyspark_private.spark_arrow_schema(schema) is None
     frame = kafkalog.spark.read(spark, DATA, transform=doubled, schema=schema, **OPTIONS)
     monkeypatch.undo()
     assert [row["twice"] for row in frame.collect()] == list(range(0, 1760, 2))
@@ -192,7 +195,7 @@ def test_a_worker_with_the_switch_off(spark: SparkSession) -> None:
         import os
 
         from kafkalog.spark import read_splits
-        from kafkalog.spark.internals import SWITCH, batch_flusher
+        from kafkalog.spark.pyspark_private import SWITCH, batch_flusher
 
         os.environ[SWITCH] = "0"
         try:

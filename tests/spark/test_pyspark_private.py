@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 import corpus
-from kafkalog.spark.options import parse
 from kafkalog.spark.planner import plan_splits
-from kafkalog.spark.task import read_split
+from kafkalog.spark.read_split import read_split
+from kafkalog.spark.source_options import parse
 from spark.sinks import rows, sink
 from spark.ways import both_ways, has_data_sources
 
@@ -29,7 +29,7 @@ DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
 # The main module is Spark's daemon, of which a worker is a fork, or another one.
 MODULE = """
 import gc, importlib.machinery, sys, weakref
-from kafkalog.spark.internals import freeze_imports
+from kafkalog.spark.pyspark_private import freeze_imports
 sys.modules["__main__"].__spec__ = importlib.machinery.ModuleSpec(sys.argv[1], None)
 gc.disable()
 class Garbage: pass
@@ -67,7 +67,7 @@ def test_once_in_a_worker_and_nowhere_else() -> None:
 
 def test_every_task_that_ends_freezes_imports(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     calls: list[str] = []
-    monkeypatch.setattr("kafkalog.spark.internals.freeze_imports", lambda: calls.append("read"))
+    monkeypatch.setattr("kafkalog.spark.pyspark_private.freeze_imports", lambda: calls.append("read"))
     (split,) = plan_splits(parse({"path": str(DATA), "subscribe": "orders"}))
     for _ in read_split(split):
         assert calls == []

@@ -11,13 +11,13 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 from kafkalog.config import LEAST_SEGMENT, LogConfig
-from kafkalog.rescue.plan import Finding
+from kafkalog.rescue.model import Finding
 from kafkalog.tables._image import TOPIC_CONFIG
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from kafkalog.rescue.plan import MetadataRecord
+    from kafkalog.rescue.model import MetadataRecord
 
 __all__ = ["about_settings", "accepted"]
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkalog import _core
-from kafkalog._files import regular, replace, sync_folder
+from kafkalog._atomic_files import regular, replace, sync_folder
 from kafkalog.config import LogConfig
 from kafkalog.errors import CorruptRecordError
 from kafkalog.log import PartitionLog
@@ -26,7 +26,7 @@ from kafkalog.writer import LogWriter, Record
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from kafkalog.rescue.plan import Choice, Piece
+    from kafkalog.rescue.model import Choice, Piece
 
 __all__ = ["write_partition"]
 

@@ -43,7 +43,7 @@ def read_split(
     """
     if not split.ranges:
         return
-    from kafkalog.spark.internals import batch_flusher, freeze_imports
+    from kafkalog.spark.pyspark_private import batch_flusher, freeze_imports
 
     flush = batch_flusher()
     with closing(_decoded(split, schema, report)) as batches:
@@ -63,7 +63,7 @@ def _decoded(
     from kafkalog.options import decode_arguments
     from kafkalog.reader import lost_table
     from kafkalog.spark.columns import arrow_schema
-    from kafkalog.spark.internals import log_info
+    from kafkalog.spark.pyspark_private import log_info
 
     stream = _core.scan_ranges(list(split.ranges), **decode_arguments(split.read))
     schema = schema or arrow_schema(split.columns)

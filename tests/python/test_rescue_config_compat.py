@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kafkalog.rescue.plan import MetadataRecord
-from kafkalog.rescue.settings import about_settings, accepted
+from kafkalog.rescue.config_compat import about_settings, accepted
+from kafkalog.rescue.model import MetadataRecord
 
 
 def setting(name: str, value: str | None, *, kind: int = 2, of: str = "orders") -> MetadataRecord:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Ranges: TypeAlias = "list[tuple[int, int]]"
     Predicate: TypeAlias = "pc.Expression | str | Callable[[pa.RecordBatch], Any]"
 
-__all__ = ["Dropping"]
+__all__ = ["RecordFilter"]
 
 # What a predicate may ask for: every column that says something of a record.
 _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
@@ -52,7 +52,7 @@ class Dropped(NamedTuple):
     overlaps: bool
 
 
-class Dropping:
+class RecordFilter:
     """What the caller wants to drop.
 
     Parameters
@@ -84,9 +84,9 @@ class Dropping:
         """Whether records have to be read to know which go."""
         return bool(self._keys) or any(each is not None for each in (self._pattern, self._predicate, self._times))
 
-    def by_key(self) -> Dropping | None:
+    def by_key(self) -> RecordFilter | None:
         """Return only what drops records with one of the keys; None without keys."""
-        return Dropping(self._keys, None, None, None, None) if self._keys else None
+        return RecordFilter(self._keys, None, None, None, None) if self._keys else None
 
     def of(self, log: PartitionLog, on_corrupt: str, *, count: bool) -> Dropped:
         """Return what to drop from a partition.

@@ -11,9 +11,9 @@ import pytest
 import corpus
 import kafkalog
 from kafkalog.spark.columns import SPARK_TYPES
-from kafkalog.spark.options import parse
 from kafkalog.spark.planner import plan_splits
-from kafkalog.spark.task import read_split
+from kafkalog.spark.read_split import read_split
+from kafkalog.spark.source_options import parse
 from spark.ways import needs_data_sources
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import corpus
 import kafkalog
 from kafkalog import LogWriter, PartitionLog, Record, tables
 from kafkalog.cli.main import main
-from kafkalog.rescue import into as rescue_into
+from kafkalog.rescue import existing_cluster as rescue_into
 from kafkalog.rescue import output
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from kafkalog._core import PartitionRange, SegmentRange
 
-__all__ = ["cut", "default_split_bytes", "shares"]
+__all__ = ["default_split_bytes", "split_at_segments", "split_ranges"]
 
 # Bytes of log in a task, as Spark cuts its own files (``spark.sql.files.maxPartitionBytes``).
 SPLIT_BYTES = 128 << 20
@@ -35,7 +35,7 @@ def default_split_bytes(total: int) -> int:
     return max(SPLIT_BYTES, -(-total // MAX_SPLITS))
 
 
-def shares(
+def split_ranges(
     ranges: list[PartitionRange], split_bytes: int, *, whole_segments: bool = False
 ) -> Sequence[Sequence[PartitionRange]]:
     """Divide ranges into shares of about the same number of bytes, also inside segments.
@@ -48,11 +48,11 @@ def shares(
 
     sizes = [segment.bytes for each in ranges for segment in each.segments]
     if whole_segments or (len(sizes) > MANY_SEGMENTS and max(sizes) <= split_bytes):
-        return cut(ranges, split_bytes)
+        return split_at_segments(ranges, split_bytes)
     return _core.pieces(ranges, split_bytes)
 
 
-def cut(ranges: Iterable[PartitionRange], split_bytes: int) -> list[tuple[PartitionRange, ...]]:
+def split_at_segments(ranges: Iterable[PartitionRange], split_bytes: int) -> list[tuple[PartitionRange, ...]]:
     """Divide ranges at segment boundaries into shares of about the same number of bytes, in their order.
 
     A segment goes to the share that contains its middle, so a share is off by half a segment at each end at most.

@@ -9,9 +9,9 @@ import pytest
 
 import corpus
 import kafkalog.spark
-from kafkalog.spark.options import parse
+from kafkalog.spark.map_in_arrow import _counted, _read, _transformed, run_task
 from kafkalog.spark.planner import plan_splits
-from kafkalog.spark.reader import _counted, _read, _transformed, run_task
+from kafkalog.spark.source_options import parse
 from kafkalog.spark.split import PackedSplits
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from kafkalog.spark.reader import Splits, Work
+    from kafkalog.spark.map_in_arrow import Splits, Work
 
 DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
 OPTIONS: dict[str, Any] = {"subscribe": "orders", "splitBytes": "20k", "columns": "offset"}

@@ -9,14 +9,14 @@ from kafkalog import _core
 from kafkalog.errors import KafkaLogError
 from kafkalog.reader import RecordReader
 from kafkalog.rescue.lineage import agreed_end, epoch_at
-from kafkalog.rescue.plan import Choice, Divergence, Finding, Piece
+from kafkalog.rescue.model import Choice, Divergence, Finding, Piece
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from kafkalog.rescue.inventory import Run
     from kafkalog.rescue.lineage import Epochs
-    from kafkalog.rescue.plan import Replica
+    from kafkalog.rescue.model import Replica
 
     # severity, code, message, path
     Find = Callable[..., None]
@@ -61,7 +61,7 @@ def choose(partition: Partition, found: Sequence[Replica], runs: dict[str, list[
     if not candidates:
         find("error", "no-replica", "no disk has a replica: the partition will be empty")
         return _nothing(partition), findings
-    good, reasons = _good(partition, candidates)
+    good, reasons = _eligible_replicas(partition, candidates)
     chosen = max(good, key=lambda each: _rank(partition, each))
     others = [each for each in candidates if each is not chosen]
     start = max(each.log_start_offset for each in candidates)
@@ -118,7 +118,7 @@ def _candidates(partition: Partition, found: Sequence[Replica], find: Find) -> l
     return inactive
 
 
-def _good(partition: Partition, candidates: Sequence[Replica]) -> tuple[list[Replica], list[str]]:
+def _eligible_replicas(partition: Partition, candidates: Sequence[Replica]) -> tuple[list[Replica], list[str]]:
     """Return the candidates that have every committed record, as far as is known, and why."""
     newest = max(each.last_epoch for each in candidates)
     if not partition.is_known:

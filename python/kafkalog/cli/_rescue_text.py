@@ -10,7 +10,7 @@ from kafkalog._display import plain
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kafkalog.rescue.plan import Choice, Damage, Disk, Image, RescuePlan
+    from kafkalog.rescue.model import Choice, Damage, Disk, Image, RescuePlan
 
 __all__ = ["CHOICE_HEAD", "DISK_HEAD", "choice_rows", "disk_rows", "metadata_line", "objects_of"]
 

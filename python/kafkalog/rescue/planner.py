@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalog import _arguments, _core
 from kafkalog.errors import KafkaLogError, UnknownTopicOrPartitionError
-from kafkalog.rescue.choosing import Partition, choose
-from kafkalog.rescue.inventory import METADATA, take
+from kafkalog.rescue.config_compat import about_settings
+from kafkalog.rescue.inventory import METADATA, scan_disks
 from kafkalog.rescue.metadata import image_of
-from kafkalog.rescue.plan import Finding, GroupOffset, OpenTransaction, RescuePlan
-from kafkalog.rescue.settings import about_settings
+from kafkalog.rescue.model import Finding, GroupOffset, OpenTransaction, RescuePlan
+from kafkalog.rescue.replica_choice import Partition, choose
 from kafkalog.tables import _rows
 from kafkalog.tables._rows import notes_of
 from kafkalog.tables.offsets import read_offsets
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from kafkalog.rescue.inventory import Inventory
-    from kafkalog.rescue.plan import Choice, Image, Replica
+    from kafkalog.rescue.model import Choice, Image, Replica
     from kafkalog.rescue.shared_work import Progress
     from kafkalog.typing import Paths
 
@@ -57,7 +57,7 @@ def plan_rescue(
         For disks of different clusters, a directory that is no log dir, or a topic that the metadata does not have.
     """
     wanted = _arguments.names("topics", topics)
-    inventory = take(_arguments.paths(paths), progress)
+    inventory = scan_disks(_arguments.paths(paths), progress)
     image, findings = image_of(inventory)
     partitions = _partitions(image)
     unknown = {*(wanted or ())} - {each.topic for each in partitions}

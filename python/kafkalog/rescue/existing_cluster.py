@@ -26,15 +26,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kafkalog import _arguments, _core
-from kafkalog._files import sync_folder
+from kafkalog._atomic_files import sync_folder
 from kafkalog.config import LogConfig
 from kafkalog.errors import CorruptIndexError, UnknownTopicOrPartitionError
 from kafkalog.log import PartitionLog
 from kafkalog.rescue import output
 from kafkalog.rescue.inventory import METADATA
 from kafkalog.rescue.metadata import UNASSIGNED, quorum
-from kafkalog.rescue.plan import Finding, RescueReport
-from kafkalog.rescue.planning import LOWERED, by_severity, plan_rescue
+from kafkalog.rescue.model import Finding, RescueReport
+from kafkalog.rescue.planner import LOWERED, by_severity, plan_rescue
 from kafkalog.rescue.target import Node
 from kafkalog.tables import cluster_metadata
 from kafkalog.writer import LogWriter, Record
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from kafkalog.rescue.plan import Choice, RescuePlan
+    from kafkalog.rescue.model import Choice, RescuePlan
     from kafkalog.rescue.shared_work import Progress
 
-__all__ = ["Given", "given", "into_plan", "rescue_into", "write_into"]
+__all__ = ["TargetLogDir", "plan_for_target", "read_target", "rescue_into", "write_into"]
 
 _INTERNAL = "__"
 # DirectoryId: a broker looks for these replicas in all of its log dirs. The second is of metadata before 3.7.
@@ -60,7 +60,7 @@ _ELSEWHERE = frozenset({"setting-raised", "setting-refused", "open-transaction"}
 
 
 @dataclass(frozen=True)
-class Given:
+class TargetLogDir:
     """The log dir to write into, and what its cluster's metadata says.
 
     Attributes
@@ -110,11 +110,11 @@ def rescue_into(
     if os.path.realpath(into) in {os.path.realpath(each) for each in disks}:
         raise ValueError(f"{into} is one of the disks that are read")
     if dry_run:
-        return RescueReport(plan=_planned(disks, given(into), wanted, topic_ids, progress), dry_run=True)
+        return RescueReport(plan=_planned(disks, read_target(into), wanted, topic_ids, progress), dry_run=True)
     # What it finds there must not change until all is written.
     held = _core.HeldLogDirs([str(into)])
     try:
-        to = given(into)
+        to = read_target(into)
         plan = _planned(disks, to, wanted, topic_ids, progress)
         return write_into(plan, to, link=link, progress=progress)
     finally:
@@ -123,7 +123,7 @@ def rescue_into(
 
 def _planned(
     disks: Sequence[str],
-    to: Given,
+    to: TargetLogDir,
     wanted: Iterable[str],
     topic_ids: Mapping[str, str],
     progress: Progress | None,
@@ -131,10 +131,10 @@ def _planned(
     # Reading the disks may take hours.
     for topic in sorted(wanted):
         _topic_id(topic, to, topic_ids)
-    return into_plan(plan_rescue(disks, sorted(wanted), progress), to, topic_ids)
+    return plan_for_target(plan_rescue(disks, sorted(wanted), progress), to, topic_ids)
 
 
-def given(path: Path) -> Given:
+def read_target(path: Path) -> TargetLogDir:
     """Read a log dir that topics are to be written into.
 
     Parameters
@@ -161,7 +161,7 @@ def given(path: Path) -> Given:
     node_id = int(named)
     metadata = path / f"{METADATA}-0"
     if not any(metadata.glob("*.log")):
-        return Given(path, node_id, meta.get("directory.id"), None, {}, {}, 0, is_only_voter=False)
+        return TargetLogDir(path, node_id, meta.get("directory.id"), None, {}, {}, 0, is_only_voter=False)
     rows = cluster_metadata(str(metadata), secrets=True).select(["type", "valueVersion", "value"]).to_pylist()
     ids, partitions, following = {}, {}, 0
     for row in rows:
@@ -173,19 +173,19 @@ def given(path: Path) -> Given:
         elif row["type"] == "PRODUCER_IDS_RECORD":
             following = value["nextProducerId"]
     voters, _ = quorum(str(metadata))
-    return Given(
+    return TargetLogDir(
         path, node_id, meta.get("directory.id"), metadata, ids, partitions, following, is_only_voter=voters == {node_id}
     )
 
 
-def into_plan(plan: RescuePlan, to: Given, topic_ids: Mapping[str, str]) -> RescuePlan:
+def plan_for_target(plan: RescuePlan, to: TargetLogDir, topic_ids: Mapping[str, str]) -> RescuePlan:
     """Return the plan for the topics of another cluster: its ids, and what its users have to know.
 
     Parameters
     ----------
     plan : RescuePlan
         What is on the disks.
-    to : Given
+    to : TargetLogDir
         Where it goes.
     topic_ids : mapping of str to str
         Ids of topics, where the metadata is not in this log dir; else these must be its ids.
@@ -226,7 +226,7 @@ def _name(choice: Choice) -> str:
     return f"{choice.topic}-{choice.partition}"
 
 
-def _topic_id(topic: str, to: Given, topic_ids: Mapping[str, str]) -> str:
+def _topic_id(topic: str, to: TargetLogDir, topic_ids: Mapping[str, str]) -> str:
     wanted, known = topic_ids.get(topic), to.ids.get(topic)
     if to.metadata is None:
         if wanted is None:
@@ -239,7 +239,7 @@ def _topic_id(topic: str, to: Given, topic_ids: Mapping[str, str]) -> str:
     return known
 
 
-def _check_place(choice: Choice, topic_id: str, to: Given) -> None:
+def _check_place(choice: Choice, topic_id: str, to: TargetLogDir) -> None:
     """Refuse a partition whose only replica is not in this log dir."""
     name = _name(choice)
     _, value = to.partitions.get((topic_id, choice.partition), (0, None))
@@ -260,7 +260,7 @@ def _highest_producer_id(plan: RescuePlan) -> int:
     return max((piece.replica.highest_producer_id for each in plan.choices for piece in each.pieces), default=-1)
 
 
-def _records(plan: RescuePlan, to: Given) -> Iterator[tuple[str, int, dict[str, Any]]]:
+def _records(plan: RescuePlan, to: TargetLogDir) -> Iterator[tuple[str, int, dict[str, Any]]]:
     """Yield what the metadata has to say, as far as it does not yet."""
     for choice in plan.choices:
         version, value = to.partitions[choice.topic_id or "", choice.partition]
@@ -274,7 +274,7 @@ def _records(plan: RescuePlan, to: Given) -> Iterator[tuple[str, int, dict[str, 
         yield "PRODUCER_IDS_RECORD", 0, {"brokerId": -1, "brokerEpoch": -1, "nextProducerId": following}
 
 
-def _needed(plan: RescuePlan, to: Given) -> Iterator[Finding]:
+def _needed(plan: RescuePlan, to: TargetLogDir) -> Iterator[Finding]:
     """Say what the metadata gets, or lacks, and which transactions stay open."""
     if to.is_only_voter:
         kinds = [kind for kind, _, _ in _records(plan, to)]
@@ -308,14 +308,16 @@ def _needed(plan: RescuePlan, to: Given) -> Iterator[Finding]:
             yield Finding("warning", "hanging-transaction", text, None, each.topic, each.partition)
 
 
-def write_into(plan: RescuePlan, to: Given, *, link: bool = False, progress: Progress | None = None) -> RescueReport:
+def write_into(
+    plan: RescuePlan, to: TargetLogDir, *, link: bool = False, progress: Progress | None = None
+) -> RescueReport:
     """Write the partitions of a plan into a log dir, which the caller has locked.
 
     Parameters
     ----------
     plan : RescuePlan
-        From ``into_plan``.
-    to : Given
+        From ``plan_for_target``.
+    to : TargetLogDir
         Where it goes.
     link : bool
         Share the blocks of closed segments with the sources, where the file system can.
@@ -379,7 +381,7 @@ def _checkpoints(choices: Sequence[Choice], log_dir: Path) -> None:
         output.checkpoint(log_dir / name, [*kept, *entries])
 
 
-def _append_metadata(records: Sequence[tuple[str, int, dict[str, Any]]], to: Given, unfinished: Path) -> None:
+def _append_metadata(records: Sequence[tuple[str, int, dict[str, Any]]], to: TargetLogDir, unfinished: Path) -> None:
     """Append one batch to a copy of the metadata log's last segment, which then takes the place of the first.
 
     The broker checks the whole log as it starts, and rebuilds the indexes (``KafkaRaftLog``).
