@@ -221,15 +221,17 @@ def test_export_reads_them(tmp_path: Path) -> None:
     for name, words, files in (
         ("a.bin", [], ["segment.parquet"]),
         ("a.gz", ["-t", "orders", "-p", "3"], ["orders-3.parquet"]),
+        ("a.gz", ["-t", "orders"], ["orders.parquet"]),
+        ("a.gz", ["-p", "3"], ["segment-3.parquet"]),
         ("a.tar", [], ["t-0.parquet"]),
     ):
-        out = tmp_path / f"{name}-out"
+        out = tmp_path / f"{'-'.join([name, *words])}-out"
         said = call("export", tmp_path / name, out, "--columns", "offset,value,topic", *words)
         assert said.returncode == 0, said.stderr
         assert [each.name for each in out.iterdir()] == files
         found = pq.read_table(out / files[0])
-        topics = {"segment": None, "orders-3": "orders", "t-0": "t"}
-        assert set(found["topic"].to_pylist()) == {topics[files[0].removesuffix(".parquet")]}
+        topic = "t" if name == "a.tar" else "orders" if "-t" in words else None
+        assert set(found["topic"].to_pylist()) == {topic}
         if name != "a.tar":
             assert found.select(["offset", "value"]).equals(expected)
     data = bytearray(SEGMENT.read_bytes())

@@ -160,6 +160,11 @@ def test_several_log_dirs_in_one_path(tmp_path: Path) -> None:
     assert parse({"path": f"{tmp_path}/x,y"}).paths == (f"{tmp_path}/x,y",)
 
 
+def test_standard_input_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"Spark does not read standard input \(-\)"):
+        parse_paths({"path": "-"}, must_exist=True)
+
+
 @pytest.mark.parametrize("must_exist", [True, False], ids=["load", "save"])
 def test_commas_mean_the_same_in_both_directions(
     tmp_path: Path,

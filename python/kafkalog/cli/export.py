@@ -173,8 +173,7 @@ def _targets(
     by_name: dict[str, list[_core.PartitionRange]] = {}
     for each in ranges:
         # A segment outside a log dir may have no known topic or partition.
-        known = [*([each.topic] if each.topic else []), *([str(each.partition)] if each.partition >= 0 else [])]
-        name = f"{'-'.join(known) or 'segment'}{suffix}"
+        name = (each.topic or "segment") + (f"-{each.partition}" if each.partition >= 0 else "") + suffix
         if len(name) > _LONGEST_NAME:
             # Topics have up to 249 characters.
             digest = hashlib.sha256(each.topic.encode()).hexdigest()[:16]
