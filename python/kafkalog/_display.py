@@ -39,19 +39,7 @@ def short_list(names: Sequence[str]) -> str:
 
 
 def html_table(title: str, head: Sequence[str], rows: Iterable[Sequence[Any]], more: str = "") -> str:
-    """Write a table for ``_repr_html_``; None is a dash.
-
-    Parameters
-    ----------
-    title : str
-        Stands above.
-    head : sequence of str
-        The columns.
-    rows : iterable of sequence
-        The cells.
-    more : str
-        Stands below, for instance how many rows were left out.
-    """
+    """Write a table for ``_repr_html_``; None is a dash."""
     from html import escape
 
     def row(tag: str, cells: Iterable[Any]) -> str:

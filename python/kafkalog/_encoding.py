@@ -29,22 +29,10 @@ def base64_of(data: bytes) -> str:
 
 
 def bytes_of(text: str) -> bytes:
-    """Reverse :func:`text_of`.
-
-    Raises
-    ------
-    ValueError
-        If the text after ``base64:`` is not base64.
-    """
+    """Reverse :func:`text_of`."""
     return from_base64(text[len(_MARK) :]) if text.startswith(_MARK) else text.encode()
 
 
 def from_base64(text: str) -> bytes:
-    """Reverse :func:`base64_of`.
-
-    Raises
-    ------
-    ValueError
-        If the text is not base64.
-    """
+    """Reverse :func:`base64_of`."""
     return base64.b64decode(text, validate=True)

@@ -40,13 +40,7 @@ class FileFormat(NamedTuple):
 
 
 def format_of(out: Path) -> FileFormat | None:
-    """Return the format of a file by the ending of its name, or None for a folder.
-
-    Raises
-    ------
-    ValueError
-        For the ending of a file that cannot be written, unless a folder has that name.
-    """
+    """Return the format of a file by the ending of its name, or None for a folder."""
     name = out.name.lower()
     endings = {suffix: FileFormat(form, compressed=False) for form, suffix in SUFFIXES.items()}
     endings |= {SUFFIXES[form] + _GZIP: FileFormat(form, compressed=True) for form in TEXT_FORMATS}
@@ -96,37 +90,14 @@ def interruptible() -> Iterator[None]:
 
 
 class Files:
-    """Writes files of one format.
-
-    Parameters
-    ----------
-    form : {"parquet", "arrow", "jsonl", "csv"}
-        The format.
-    overwrite : bool
-        Replace existing files.
-    text : bool
-        Write binary values as text in JSON lines and CSV.
-    compressed : bool
-        Compress JSON lines and CSV with gzip.
-    """
+    """Writes files of one format."""
 
     def __init__(self, form: str, *, overwrite: bool, text: bool, compressed: bool = False) -> None:
         self.count = 0
         self._form, self._overwrite, self._text, self._compressed = form, overwrite, text, compressed
 
     def write(self, target: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
-        """Write one file under a temporary name, then rename it.
-
-        Returns
-        -------
-        int
-            Rows written.
-
-        Raises
-        ------
-        FileExistsError
-            If the file exists and must not be replaced.
-        """
+        """Write one file under a temporary name, then rename it."""
         if not self._overwrite and os.path.lexists(target):
             raise FileExistsError(errno.EEXIST, f"{os.strerror(errno.EEXIST)} (--overwrite replaces it)", str(target))
         # Hidden: whoever lists the folder meanwhile must not take it for data.

@@ -34,15 +34,7 @@ class Interval(NamedTuple):
 
     @classmethod
     def of(cls, symbol: str, value: int) -> Interval:
-        """Return the numbers that a comparison allows, or an interval around them: ``!=`` allows everything.
-
-        Parameters
-        ----------
-        symbol : str
-            One of ``COMPARISONS``.
-        value : int
-            What numbers are compared with.
-        """
+        """Return the numbers that a comparison allows, or an interval around them: ``!=`` allows everything."""
         low, high = EVERYTHING
         if symbol in {"=", ">", ">="}:
             low = max(low, value + (symbol == ">"))

@@ -81,29 +81,7 @@ def real_dirs(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
 
 @dataclass
 class Job:
-    """What a job is about to do; see the module.
-
-    Parameters
-    ----------
-    id : str
-        Unique.
-    dirs : list of str
-        All log dirs, without links.
-    clock : int
-        The timestamp of rows without one, in milliseconds.
-    settings : list of (str, str)
-        Of the topics.
-    files : list of str
-        The staged rows, in order.
-    ends : list of (str, int, int, int)
-        Topic, partition, the end of the log before the job, and how many records the job appends.
-    created : dict
-        New topics, and how many partitions they get.
-    state : dict
-        What to keep of a stream when the job is committed: ``stream``, ``batch`` and ``ends``.
-    committed : bool
-        Whether all records are appended.
-    """
+    """What a job is about to do; see the module."""
 
     id: str
     dirs: list[str]
@@ -127,23 +105,7 @@ class Job:
         self._finish()
 
     def settle(self, *, discard: bool = True) -> bool:
-        """End a job that failed or died, under the locks of its log dirs: finish it if it was committed, else undo it.
-
-        Parameters
-        ----------
-        discard : bool
-            Whether to remove the staged rows: they may be appended again after a failure, not after a death.
-
-        Returns
-        -------
-        bool
-            Whether it was committed.
-
-        Raises
-        ------
-        ValueError
-            When the job's records cannot be told from others.
-        """
+        """End a failed or dead job under the locks of its log dirs: finish it if it was committed, else undo it."""
         noted = _read(self.dirs[0])
         self.committed = noted is not None and noted.id == self.id and noted.committed
         if not self.committed:
@@ -172,13 +134,7 @@ class Job:
                     self.open(topic, partition).close()
 
     def _own_records(self, end: tuple[str, int, int, int]) -> tuple[str, int, int] | None:
-        """Return where to cut a partition, or None if the job has appended nothing there.
-
-        Raises
-        ------
-        ValueError
-            When other records follow.
-        """
+        """Return where to cut a partition, or None if the job has appended nothing there."""
         topic, partition, start, count = end
         with contextlib.closing(self.open(topic, partition)) as writer:
             path, found = writer.path, writer.log_end_offset
@@ -233,13 +189,7 @@ class Job:
 
 
 def _read(log_dir: str) -> Job | None:
-    """Read the note in a log dir, whose path may be another one now.
-
-    Raises
-    ------
-    ValueError
-        When the note is not understood.
-    """
+    """Read the note in a log dir, whose path may be another one now."""
     path = Path(log_dir) / NOTE
     try:
         first, text = read_small(path).split("\n", 1)
@@ -274,25 +224,7 @@ def _is_noted(log_dir: str, job: str) -> bool:
 
 @contextlib.contextmanager
 def exclusive(paths: Iterable[str], *, wait: bool = True) -> Iterator[list[str]]:
-    """Lock log dirs, created if missing, and settle the jobs that died in them.
-
-    Parameters
-    ----------
-    paths : iterable of str
-        The log dirs.
-    wait : bool
-        Whether to wait for a job that runs.
-
-    Yields
-    ------
-    list of str
-        The log dirs, without links, in one order.
-
-    Raises
-    ------
-    LogLockedError
-        When a broker or another writer holds one of them; without ``wait``, also when a job does.
-    """
+    """Lock log dirs, created if missing, and settle the jobs that died in them."""
     dirs = wanted = real_dirs(paths)
     while True:
         with contextlib.ExitStack() as stack:
@@ -330,15 +262,7 @@ def _settle_noted(log_dir: str) -> None:
 
 
 def settle_dead(paths: Iterable[str | os.PathLike[str]]) -> None:
-    """Settle the jobs that died in these log dirs.
-
-    Raises
-    ------
-    LogLockedError
-        When the job is alive.
-    ValueError
-        When the job's records cannot be told from others.
-    """
+    """Settle the jobs that died in these log dirs."""
     dirs = [os.fspath(path) for path in paths]
     if any((Path(log_dir) / NOTE).exists() for log_dir in dirs):
         with exclusive([log_dir for log_dir in dirs if (Path(log_dir) / NOTE).exists()], wait=False):

@@ -27,13 +27,7 @@ json.dump([name for name in names if matches(name)], sys.stdout)
 
 
 def compiled(pattern: str) -> re.Pattern[str]:
-    """Compile an expression.
-
-    Raises
-    ------
-    ValueError
-        If it is none; with the reason alone.
-    """
+    """Compile an expression."""
     try:
         return re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as error:
@@ -41,13 +35,7 @@ def compiled(pattern: str) -> re.Pattern[str]:
 
 
 def matching(pattern: re.Pattern[str], names: Iterable[str], *, whole: bool) -> list[str]:
-    """Return the names that an expression matches as a whole, or in which it finds something.
-
-    Raises
-    ------
-    ValueError
-        If that takes too long.
-    """
+    """Return the names that an expression matches as a whole, or in which it finds something."""
     left = sorted(set(names))
     if _TRIES_AGAIN.search(pattern.pattern) is None:
         return [name for name in left if (pattern.fullmatch if whole else pattern.search)(name)]

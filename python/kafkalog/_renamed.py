@@ -19,15 +19,7 @@ _PACKAGE = str(Path(__file__).parent)
 
 
 def renamed(*positional: str, **names: str) -> Callable[[_Function], _Function]:
-    """Let a function take old keywords, and by position what has become keyword-only.
-
-    Parameters
-    ----------
-    *positional : str
-        Keyword-only parameters that follow the positional ones when more are given by position.
-    **names : str
-        The new keyword of each old one.
-    """
+    """Let a function take old keywords, and by position what has become keyword-only."""
 
     def decorate(function: _Function) -> _Function:
         called = function.__qualname__.removesuffix(".__init__")
@@ -50,22 +42,7 @@ def renamed(*positional: str, **names: str) -> Callable[[_Function], _Function]:
 
 
 def with_new_names(function: str, names: Mapping[str, str], keywords: Mapping[str, Any]) -> dict[str, Any]:
-    """Return keywords under their new names.
-
-    Parameters
-    ----------
-    function : str
-        Its name, for the warning.
-    names : mapping
-        The new name of each old one.
-    keywords : mapping
-        What the caller passed.
-
-    Raises
-    ------
-    TypeError
-        If both names of one argument are given.
-    """
+    """Return keywords under their new names."""
     found = dict(keywords)
     for old in names.keys() & found.keys():
         new = names[old]

@@ -20,18 +20,7 @@ MANY_SEGMENTS = 20_000
 
 
 def default_split_bytes(total: int) -> int:
-    """Choose the size of a split.
-
-    Parameters
-    ----------
-    total : int
-        Bytes of log to read.
-
-    Returns
-    -------
-    int
-        Bytes of log in a split.
-    """
+    """Choose the size of a split."""
     return max(SPLIT_BYTES, -(-total // MAX_SPLITS))
 
 
@@ -56,18 +45,6 @@ def split_at_segments(ranges: Iterable[PartitionRange], split_bytes: int) -> lis
     """Divide ranges at segment boundaries into shares of about the same number of bytes, in their order.
 
     A segment goes to the share that contains its middle, so a share is off by half a segment at each end at most.
-
-    Parameters
-    ----------
-    ranges : iterable of PartitionRange
-        In the order of the rows.
-    split_bytes : int
-        Bytes in a share.
-
-    Returns
-    -------
-    list of tuple of PartitionRange
-        None of them is empty.
     """
     found: list[tuple[PartitionRange, ...]] = []
     share: list[PartitionRange] = []

@@ -189,18 +189,7 @@ def as_config(config: LogConfig | Mapping[str, object] | None) -> LogConfig:
 
 
 def pairs(config: LogConfig | Mapping[str, object] | None) -> list[tuple[str, str]]:
-    """Return every setting as the compiled module takes it.
-
-    Parameters
-    ----------
-    config : LogConfig, mapping or None
-        The settings, also by Kafka's own names; None for Kafka's defaults.
-
-    Returns
-    -------
-    list of (str, str)
-        Names with underscores, and texts.
-    """
+    """Return every setting as the compiled module takes it."""
     config = as_config(config)
     given = {field.name: _text(getattr(config, field.name)) for field in fields(config)}
     if config.segment_bytes < _LEAST_EVER:

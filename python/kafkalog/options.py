@@ -271,26 +271,7 @@ def decode_arguments(options: ReadOptions) -> dict[str, Any]:
 
 
 def merged(function: str, valid: Iterable[str], options: ReadOptions | None, given: dict[str, Any]) -> ReadOptions:
-    """Combine ``options=`` with keywords, which take precedence.
-
-    Parameters
-    ----------
-    function : str
-        Its name, for errors.
-    valid : iterable of str
-        Names of the options that the function takes.
-    options : ReadOptions or None
-        What the caller passed as ``options``.
-    given : dict
-        What the caller passed by keyword.
-
-    Raises
-    ------
-    TypeError
-        For a keyword that the function does not take.
-    ValueError
-        When ``options`` sets one that it does not take.
-    """
+    """Combine ``options=`` with keywords, which take precedence."""
     known = set(valid)
     given = with_new_names(function, RENAMED, given)
     for name in given:
@@ -311,15 +292,7 @@ _Function = TypeVar("_Function", bound="Callable[..., Any]")
 
 
 def expand_signature(keywords: type, **defaults: Any) -> Callable[[_Function], _Function]:
-    """Show a function's ``**keywords`` one by one in its signature: for ``help`` and for editors that ask at runtime.
-
-    Parameters
-    ----------
-    keywords : TypedDict
-        What the function unpacks.
-    **defaults
-        Where they differ from those of ``ReadOptions``.
-    """
+    """Show a function's ``**keywords`` one by one in its signature, for ``help`` and for editors that ask."""
     fields = {field.name: field for field in dataclasses.fields(ReadOptions)}
 
     def decorate(function: _Function) -> _Function:

@@ -299,15 +299,7 @@ def _report_deleted(folder: PartitionFolder) -> None:
 
 
 class Partitions:
-    """Asks each of several partition folders; one that cannot be read is reported on stderr, and the others continue.
-
-    Parameters
-    ----------
-    found : iterable of PartitionFolder
-        The folders to ask.
-    loose : Loose, optional
-        What they lie in, if that was made from one file: errors name the file.
-    """
+    """Asks each of several partition folders; one that cannot be read is reported on stderr; the others continue."""
 
     def __init__(self, found: Iterable[PartitionFolder], loose: Loose | None = None) -> None:
         self._found = found

@@ -18,13 +18,7 @@ _PAUSE = 0.5
 
 
 class Shown:
-    """Shows a line while something else is done, and takes it away afterwards.
-
-    Parameters
-    ----------
-    line : callable
-        Returns the line as it is now; an empty one is not shown.
-    """
+    """Shows a line while something else is done, and takes it away afterwards."""
 
     def __init__(self, line: Callable[[], str]) -> None:
         self._line = line

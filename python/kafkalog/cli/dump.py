@@ -123,18 +123,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Dump the files.
-
-    Parameters
-    ----------
-    args : argparse.Namespace
-        The flags.
-
-    Returns
-    -------
-    int
-        0 where nothing is wrong, 1 for damage, 2 for flags that are not supported.
-    """
+    """Dump the files."""
     from kafkalog import _core
 
     given = (topic for flag, topic in _TOPIC_DECODERS.items() if getattr(args, flag[2:].replace("-", "_")))

@@ -223,15 +223,7 @@ def _on_spark(arguments: argparse.Namespace, form: str) -> int:
 
 
 class Progress:
-    """A progress bar on stderr if that is a terminal, and nothing otherwise.
-
-    Parameters
-    ----------
-    total : int
-        Bytes to read.
-    stream : text file, optional
-        Default: stderr.
-    """
+    """A progress bar on stderr if that is a terminal, and nothing otherwise."""
 
     _WIDTH = 30
 

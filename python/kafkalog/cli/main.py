@@ -52,18 +52,7 @@ def run() -> NoReturn:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command.
-
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        Default: those of the process.
-
-    Returns
-    -------
-    int
-        The exit code.
-    """
+    """Run one command."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     _open_streams()
     parsed: argparse.Namespace | None = None

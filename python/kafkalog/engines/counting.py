@@ -25,20 +25,6 @@ def count(ranges: list[PartitionRange], options: ReadOptions, metrics: Metrics) 
 
     They tell how many records a batch of v2 holds; not which of them lie within bounds of time or of offsets, nor how
     many an older batch holds, nor what was aborted or is damaged.
-
-    Parameters
-    ----------
-    ranges : list of PartitionRange
-        What is counted.
-    options : ReadOptions
-        Of the read.
-    metrics : Metrics
-        Where what was read is counted.
-
-    Returns
-    -------
-    tuple of int and list of PartitionRange
-        The records that were counted, and the ranges whose records must be read.
     """
     if options.latest_per_key or options.on_corrupt != "raise" or options.isolation_level != "read_uncommitted":
         return 0, ranges

@@ -67,20 +67,7 @@ class _UnknownMessageError(ValueError):
 
 
 def parse(expression: pc.Expression, schema: pa.Schema) -> Node | None:
-    """Read an expression.
-
-    Parameters
-    ----------
-    expression : pyarrow.compute.Expression
-        A filter or a projected column.
-    schema : pyarrow.Schema
-        The columns that it may name.
-
-    Returns
-    -------
-    Node or None
-        None if pyarrow cannot write it as Substrait (an unsafe cast, a function without a counterpart).
-    """
+    """Read an expression."""
     import pyarrow as pa
 
     try:

@@ -19,13 +19,7 @@ __all__ = ["lazy_frame"]
 
 
 def lazy_frame(dataset: ds.Dataset) -> pl.LazyFrame:
-    """Return a dataset as a ``LazyFrame`` that passes columns, predicate and limit on.
-
-    Parameters
-    ----------
-    dataset : pyarrow.dataset.Dataset
-        What is read.
-    """
+    """Return a dataset as a ``LazyFrame`` that passes columns, predicate and limit on."""
     schema = dataset.schema
 
     def frames(
@@ -78,20 +72,7 @@ class _Listener(ds.Dataset):
 
 
 def arrow_filter(predicate: pl.Expr, schema: pa.Schema) -> pc.Expression | None:
-    """Translate a predicate as Polars does for ``scan_pyarrow_dataset``: it has no function for it alone.
-
-    Parameters
-    ----------
-    predicate : polars.Expr
-        On columns of the schema.
-    schema : pyarrow.Schema
-        The columns.
-
-    Returns
-    -------
-    pyarrow.compute.Expression or None
-        What must be true where the predicate is; None if Polars has no translation.
-    """
+    """Translate a predicate as Polars does for ``scan_pyarrow_dataset``: it has no function for it alone."""
     listener = _Listener(schema)
     pl.scan_pyarrow_dataset(listener).filter(predicate).collect()
     return listener.heard

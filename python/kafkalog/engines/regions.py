@@ -41,23 +41,7 @@ _UNKNOWN = Region(is_exact=False)
 
 
 def region(node: Node, values: Mapping[str, str | int], bounded: frozenset[str]) -> Region | None:
-    """Bound the rows for which a filter is true.
-
-    Parameters
-    ----------
-    node : Node
-        The filter.
-    values : mapping
-        Columns that have one value in all rows that are asked about: topic and partition.
-    bounded : frozenset of str
-        Columns of numbers, timestamps (in microseconds) or truth values (0 and 1) that are never null and for which
-        bounds are wanted.
-
-    Returns
-    -------
-    Region or None
-        None if it is true of none.
-    """
+    """Bound the rows for which a filter is true."""
     return _Solver(values, bounded).solve(node, truth=True)
 
 

@@ -155,18 +155,7 @@ class Source:
         return Source, (self.paths, self.options, self.is_batches, self.max_disorder_ms, self.threads)
 
     def plan(self, condition: pc.Expression | None = None) -> Plan:
-        """Find out which bytes have to be read for a filter.
-
-        Parameters
-        ----------
-        condition : pyarrow.compute.Expression, optional
-            The filter. Bounds on topic, partition, offset and timestamp choose files and places in them.
-
-        Returns
-        -------
-        Plan
-            Of what the files hold now.
-        """
+        """Find out which bytes have to be read for a filter."""
         arguments = plan_arguments(self.options)
         ranges = self._ranges(arguments)
         total = sum(each.bytes for each in ranges)

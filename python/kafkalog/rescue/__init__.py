@@ -52,58 +52,6 @@ def rescue(
     ``reassignment.json`` restores the replication factors when more brokers have joined. After an interruption the same
     call continues where the last one ended. ``kafkalog help rescue`` is a guide.
 
-    Parameters
-    ----------
-    paths : path or list of paths
-        The log dirs of the dead nodes, brokers and controllers: as many as there are.
-    out : path, optional
-        A new directory; not needed for a dry run. With one node it is its log dir, with several it holds one for each,
-        ``node-1`` and so on.
-    node_id : int
-        ``node.id`` of the new node, or of the first one.
-    controller, listener : str
-        ``HOST:PORT`` of the new node, for controllers and for clients.
-    cluster_id : str, optional
-        The new cluster's id. Default: the old one.
-    nodes : int
-        How many new nodes share the partitions.
-    topics : str or iterable of str, optional
-        Take only these topics, and the internal ones. Default: all.
-    into : path, optional
-        Instead of a new directory, a log dir of another cluster: its broker is stopped, and it has the topics, without
-        records and with this node as their only replica. They are those of ``topics`` and ``topic_ids``; internal
-        topics are not taken. Where the node is the only voter, its metadata gets leader epochs and producer ids above
-        those of the records.
-    topic_ids : mapping of str to str, optional
-        The ids that topics have in that cluster, where its metadata log is in another log dir of the node.
-    link : bool
-        Share the blocks of closed segments with the disks: reflinks where the file system has them (Btrfs, XFS), else
-        hard links, else copies.
-    dry_run : bool
-        Only plan.
-    progress : callable, optional
-        Called with ``read`` or ``written``, the bytes for which that is done, and all, in the caller's thread.
-
-    Returns
-    -------
-    RescueReport
-        What was found, chosen and written. ``is_complete`` says whether anything that was, or may have been,
-        acknowledged is missing; ``plan.findings`` name it.
-
-    Raises
-    ------
-    FileNotFoundError
-        If a path does not exist.
-    FileExistsError
-        If ``out`` is not empty, or a partition of ``into`` has had records.
-    ValueError
-        For disks of different clusters, a directory that is no log dir, an unknown topic; for partitions of ``into``
-        that have other replicas.
-    LogLockedError
-        If the broker of ``into`` runs.
-    OSError
-        When the new disk is full, and the like. The same call continues then.
-
     Examples
     --------
     >>> report = kafkalog.rescue(["/mnt/node-1", "/mnt/node-2"], dry_run=True)  # doctest: +SKIP

@@ -32,15 +32,7 @@ def accepted(record: MetadataRecord) -> MetadataRecord:
 
 
 def about_settings(records: Iterable[MetadataRecord], topics: set[str]) -> Iterator[Finding]:
-    """Name the settings that ``accepted`` changes, and others that stop a broker of Kafka 4.3.
-
-    Parameters
-    ----------
-    records : iterable of MetadataRecord
-        The image.
-    topics : set of str
-        The topics that are taken.
-    """
+    """Name the settings that ``accepted`` changes, and others that stop a broker of Kafka 4.3."""
     for record in records:
         if not _is_of_topic(record) or record.value["resourceName"] not in topics:
             continue

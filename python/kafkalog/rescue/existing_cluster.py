@@ -135,22 +135,7 @@ def _planned(
 
 
 def read_target(path: Path) -> TargetLogDir:
-    """Read a log dir that topics are to be written into.
-
-    Parameters
-    ----------
-    path : Path
-        The log dir of a broker that is stopped.
-
-    Raises
-    ------
-    FileNotFoundError
-        If it does not exist.
-    ValueError
-        If it is no log dir of a node with an id.
-    CorruptRecordError
-        If its metadata log is damaged.
-    """
+    """Read a log dir that topics are to be written into."""
     meta = _core.LogDir(str(path)).meta or {}
     named = meta.get("node.id", "")
     if not named:
@@ -179,26 +164,7 @@ def read_target(path: Path) -> TargetLogDir:
 
 
 def plan_for_target(plan: RescuePlan, to: TargetLogDir, topic_ids: Mapping[str, str]) -> RescuePlan:
-    """Return the plan for the topics of another cluster: its ids, and what its users have to know.
-
-    Parameters
-    ----------
-    plan : RescuePlan
-        What is on the disks.
-    to : TargetLogDir
-        Where it goes.
-    topic_ids : mapping of str to str
-        Ids of topics, where the metadata is not in this log dir; else these must be its ids.
-
-    Raises
-    ------
-    ValueError
-        For a topic with another id, and for a partition that is not this log dir's alone.
-    UnknownTopicOrPartitionError
-        For a topic or partition that the cluster does not have.
-    FileExistsError
-        For a partition that has had records.
-    """
+    """Return the plan for the topics of another cluster: its ids, and what its users have to know."""
     begun = output.is_begun(output.unfinished_of(to.path))
     choices = []
     for choice in plan.choices:
@@ -311,26 +277,7 @@ def _needed(plan: RescuePlan, to: TargetLogDir) -> Iterator[Finding]:
 def write_into(
     plan: RescuePlan, to: TargetLogDir, *, link: bool = False, progress: Progress | None = None
 ) -> RescueReport:
-    """Write the partitions of a plan into a log dir, which the caller has locked.
-
-    Parameters
-    ----------
-    plan : RescuePlan
-        From ``plan_for_target``.
-    to : TargetLogDir
-        Where it goes.
-    link : bool
-        Share the blocks of closed segments with the sources, where the file system can.
-    progress : callable, optional
-        Called with ``written``, the bytes that are, and all of them.
-
-    Raises
-    ------
-    ValueError
-        If the log dir is the root of a file system.
-    OSError
-        When the disk is full, and the like. The same call continues then.
-    """
+    """Write the partitions of a plan into a log dir, which the caller has locked."""
     unfinished = output.unfinished_of(to.path)
     if to.path.stat().st_dev != unfinished.parent.stat().st_dev:
         raise ValueError(f"{to.path} is the root of a file system: partitions are moved in from beside it")

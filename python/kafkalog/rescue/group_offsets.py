@@ -23,15 +23,7 @@ _INT_BITS = 1 << 32
 
 
 def coordinator_partition(group: str, partitions: int) -> int:
-    """Return the partition of ``__consumer_offsets`` that holds a group (``GroupCoordinator.partitionFor``).
-
-    Parameters
-    ----------
-    group : str
-        The group's id.
-    partitions : int
-        How many partitions the topic has.
-    """
+    """Return the partition of ``__consumer_offsets`` that holds a group (``GroupCoordinator.partitionFor``)."""
     # String.hashCode, over UTF-16; Utils.abs makes the least int 0.
     units = group.encode("utf-16-be", "surrogatepass")
     hashed = 0
@@ -42,17 +34,7 @@ def coordinator_partition(group: str, partitions: int) -> int:
 
 
 def lowered(offsets: Iterable[GroupOffset], partitions: int, now_ms: int) -> dict[int, list[Record]]:
-    """Return the records to append, by partition of ``__consumer_offsets``.
-
-    Parameters
-    ----------
-    offsets : iterable of GroupOffset
-        The offsets to lower.
-    partitions : int
-        How many partitions the topic has.
-    now_ms : int
-        The time of the commits, in milliseconds since the epoch.
-    """
+    """Return the records to append, by partition of ``__consumer_offsets``."""
     records = defaultdict[int, list[Record]](list)
     for each in offsets:
         key = json.dumps({"group": each.group, "topic": each.topic, "partition": each.partition})

@@ -72,25 +72,7 @@ class Inventory:
 
 
 def scan_disks(paths: Sequence[str], progress: Progress | None = None, threads: int | None = None) -> Inventory:
-    """Read every batch of all disks, and compare its checksum.
-
-    Parameters
-    ----------
-    paths : sequence of str
-        The log dirs.
-    progress : callable, optional
-        Called with ``read``, the bytes of batches that were read, and those of all segments.
-    threads : int, optional
-        How many read at a time, shared among the disks; each disk gets one at least. Default: as many as there are
-        processors.
-
-    Raises
-    ------
-    ValueError
-        For disks of different clusters, and for a directory that is no log dir.
-    FileNotFoundError
-        If a path does not exist.
-    """
+    """Read every batch of all disks, and compare its checksum."""
     opened, findings = _opened(paths)
     surveys = [_DiskScan(*each) for each in opened]
     work = SharedWork("read", sum(survey.size for survey in surveys), progress)

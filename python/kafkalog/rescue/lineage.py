@@ -24,20 +24,7 @@ def epoch_at(epochs: Epochs, offset: int) -> int:
 
 
 def agreed_end(truth: Epochs, truth_end: int, other: Epochs, other_end: int) -> int:
-    """Return the offset up to which another replica has what the truth has.
-
-    Parameters
-    ----------
-    truth, other : tuple of (int, int)
-        Epochs with their first offsets.
-    truth_end, other_end : int
-        The ends of the logs.
-
-    Returns
-    -------
-    int
-        Below both ends. A follower with the other log would truncate to it.
-    """
+    """Return the offset up to which another replica has what the truth has."""
     left = [entry for entry in other if entry[1] < other_end]
     end = min(other_end, truth_end)
     while left:

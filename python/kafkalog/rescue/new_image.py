@@ -42,18 +42,7 @@ _CLEARED = ("eligibleLeaderReplicas", "lastKnownElr", "leaderRecoveryState", "di
 def new_image(
     image: Image, placed: Mapping[tuple[str, int], tuple[Choice, Node]], highest_producer_id: int
 ) -> list[MetadataRecord]:
-    """Return the records of the new cluster's metadata.
-
-    Parameters
-    ----------
-    image : Image
-        The old cluster's metadata.
-    placed : mapping
-        The choice for each partition and the node it goes to, by topic id and number. Other partitions, and topics
-        without any, are left out.
-    highest_producer_id : int
-        The highest one on any disk, or -1.
-    """
+    """Return the records of the new cluster's metadata."""
     topics = {topic_id: choice.topic for (topic_id, _), (choice, _) in placed.items()}
     level = metadata_version(image)
     records = list(_kept(image, placed, topics, level))

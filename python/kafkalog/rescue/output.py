@@ -72,22 +72,7 @@ _THREADS = 8
 
 
 def check_out(out: Path, sources: Iterable[str]) -> None:
-    """Refuse an output that exists and is not empty, or that lies among logs.
-
-    Parameters
-    ----------
-    out : Path
-        The new directory.
-    sources : iterable of str
-        The log dirs that are read.
-
-    Raises
-    ------
-    FileExistsError
-        If it is not empty.
-    ValueError
-        If a broker would look for logs there.
-    """
+    """Refuse an output that exists and is not empty, or that lies among logs."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         if _is_whole(Path(os.path.realpath(out))):
             return
@@ -113,34 +98,7 @@ def write(
     link: bool = False,
     progress: Progress | None = None,
 ) -> RescueReport:
-    """Write what a plan says into a new directory.
-
-    Parameters
-    ----------
-    plan : RescuePlan
-        What to write.
-    out : Path
-        The new directory: with one node its log dir, else a folder of one for each node.
-    node_id, nodes : int
-        The id of the first new node, and how many there are.
-    controller, listener : str
-        Their endpoints.
-    cluster_id : str, optional
-        Default: the old cluster's, or a new one if that is not known.
-    link : bool
-        Share the blocks of closed segments with the sources, where the file system can.
-    progress : callable, optional
-        Called with ``written``, the bytes that are, and all of them.
-
-    Raises
-    ------
-    FileExistsError
-        If ``out`` is not empty, or ``OUT.unfinished`` holds another rescue.
-    CorruptRecordError
-        If a disk does not hold what the plan says.
-    OSError
-        When the disk is full, and the like. The same call continues then.
-    """
+    """Write what a plan says into a new directory."""
     out = Path.cwd() / out
     # Empty where a rescue ended between the removal of its note and of this folder.
     with contextlib.suppress(OSError):

@@ -57,28 +57,7 @@ def write_partition(
     link: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> int:
-    """Write a partition into a log dir; return the bytes of its segments.
-
-    Parameters
-    ----------
-    choice : Choice
-        What to write.
-    staging : Path
-        A folder for this partition alone, which may hold what an earlier call left.
-    target : Path
-        The log dir that gets the folder.
-    offsets : sequence of Record
-        Records to append at the end.
-    link : bool
-        Share the blocks of closed segments with the source, where their bytes are the same: by reflinks or hard links.
-    progress : callable, optional
-        Called with the bytes that were appended since the last call.
-
-    Raises
-    ------
-    CorruptRecordError
-        If a piece does not hold what the plan says.
-    """
+    """Write a partition into a log dir; return the bytes of its segments."""
     name = f"{choice.topic}-{choice.partition}"
     with LogWriter(staging, choice.topic, choice.partition, config=_CONFIG, topic_id=choice.topic_id) as writer:
         first = choice.pieces[0].first_offset if choice.pieces else choice.log_start_offset

@@ -38,24 +38,7 @@ def plan_rescue(
     topics: str | Iterable[str] | None = None,
     progress: Progress | None = None,
 ) -> RescuePlan:
-    """Read the disks of a dead cluster, and decide what to take from which.
-
-    Parameters
-    ----------
-    paths : path or list of paths
-        The log dirs.
-    topics : str or iterable of str, optional
-        Only these, and internal ones. Default: all.
-    progress : callable, optional
-        Called with ``read``, the bytes that were read, and all that are to be read; from several threads.
-
-    Raises
-    ------
-    FileNotFoundError
-        If a path does not exist.
-    ValueError
-        For disks of different clusters, a directory that is no log dir, or a topic that the metadata does not have.
-    """
+    """Read the disks of a dead cluster, and decide what to take from which."""
     wanted = _arguments.names("topics", topics)
     inventory = scan_disks(_arguments.paths(paths), progress)
     image, findings = image_of(inventory)

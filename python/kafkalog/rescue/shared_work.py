@@ -20,17 +20,7 @@ T = TypeVar("T")
 
 
 class SharedWork:
-    """Bytes that threads work on, and the error that ends them all.
-
-    Parameters
-    ----------
-    phase : str
-        Its name, for the report.
-    total : int
-        Bytes of all of it.
-    progress : callable, optional
-        Called with the phase, the bytes that are done and all of them, in the thread that waits for the result.
-    """
+    """Bytes that threads work on, and the error that ends them all."""
 
     def __init__(self, phase: str, total: int, progress: Progress | None) -> None:
         self._phase, self._total, self._progress = phase, total, progress
@@ -39,13 +29,7 @@ class SharedWork:
         self._lock = threading.Lock()
 
     def add(self, size: int) -> None:
-        """Count bytes that are done.
-
-        Raises
-        ------
-        CancelledError
-            If another thread has failed, or the caller was interrupted.
-        """
+        """Count bytes that are done."""
         if self._error is not None:
             raise CancelledError
         with self._lock:

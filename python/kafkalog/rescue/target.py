@@ -102,22 +102,7 @@ def target_of(
     cluster_id: str,
     directory_ids: Sequence[str],
 ) -> Target:
-    """Describe the new cluster.
-
-    Parameters
-    ----------
-    image : Image
-        The old cluster's metadata.
-    node_id, nodes : int
-        The id of the first new node, and how many nodes there are; their ids are consecutive.
-    controller, listener : str
-        ``HOST:PORT`` of the first node; of the next ones the ports are the next but one, and so on. Or as many, with
-        commas between, as there are nodes.
-    cluster_id : str
-        The cluster's id.
-    directory_ids : sequence of str
-        One for each node.
-    """
+    """Describe the new cluster."""
     controllers, listeners = _endpoints("controller", controller, nodes), _endpoints("listener", listener, nodes)
     taken = [*controllers, *listeners]
     for endpoint in taken:
@@ -170,19 +155,7 @@ def meta_properties(target: Target, node: Node) -> str:
 
 
 def server_properties(target: Target, node: Node, log_dir: str, image: Image) -> str:
-    """Return the text of a configuration with which a node starts.
-
-    Parameters
-    ----------
-    target : Target
-        The new cluster.
-    node : Node
-        The node.
-    log_dir : str
-        The absolute path of its log dir.
-    image : Image
-        The metadata, for what a comment says about ACLs.
-    """
+    """Return the text of a configuration with which a node starts."""
     lines = [
         "# Enough to start this node with kafka-server-start. Set listeners, security, replication factors and",
         "# retention as the old nodes had them.",
@@ -238,15 +211,6 @@ def reassignment(
 
     A partition's first replica is the node that it is on. The others are brokers of the old cluster's ids, in turn,
     which have to join the new cluster first; ids that the new nodes have taken stand for these.
-
-    Parameters
-    ----------
-    choices : iterable of Choice
-        The partitions, in the order in which the nodes got them.
-    target : Target
-        The new cluster.
-    replicas : mapping
-        The old replicas of each topic and partition.
     """
     ids = sorted({each for old in replicas.values() for each in old} | {node.id for node in target.nodes})
     partitions = []

@@ -26,25 +26,7 @@ DEFAULT_COLUMNS = tuple(name for name in _DEFAULT if name != "headers")
 
 
 def resolve(columns: str | Iterable[str] | None = None, *, include_headers: bool = False) -> tuple[str, ...]:
-    """Return the canonical names of columns.
-
-    Parameters
-    ----------
-    columns : str or iterable of str, optional
-        Names in any order and letter case; a string is split at commas. Default: the seven of Spark's Kafka source.
-    include_headers : bool
-        Append ``headers`` if it is not named.
-
-    Returns
-    -------
-    tuple of str
-        Names from ``SPARK_TYPES``.
-
-    Raises
-    ------
-    ValueError
-        For an unknown name, a duplicate, or an empty list.
-    """
+    """Return the canonical names of columns."""
     if columns is None:
         names = list(DEFAULT_COLUMNS)
     else:

@@ -54,25 +54,7 @@ _STREAMS = "streams"
 
 
 def prepare_staging(folder: str, job: str | None) -> str:
-    """Prepare a folder for the files of tasks, in the driver, and note that a job uses it.
-
-    Parameters
-    ----------
-    folder : str
-        Created if missing.
-    job : str, optional
-        Noted until :func:`release`. Default: a stream, whose note stays, as its next batch may come at any time.
-
-    Returns
-    -------
-    str
-        The folder's id, by which executors recognize it.
-
-    Raises
-    ------
-    ValueError
-        When the folder cannot be written.
-    """
+    """Prepare a folder for the files of tasks, in the driver, and note that a job uses it."""
     is_new = not Path(folder).is_dir()
     try:
         with _jobs.locked_folder(folder, wait=True) as path:
@@ -94,13 +76,7 @@ def _noted(path: Path) -> dict[str, Any]:
 
 
 def check_staging(folder: str, token: str | None) -> None:
-    """Check in an executor that the folder is the driver's and can be written; without a token, create it.
-
-    Raises
-    ------
-    ValueError
-        When it is not.
-    """
+    """Check in an executor that the folder is the driver's and can be written; without a token, create it."""
     if token is None:
         Path(folder).mkdir(parents=True, exist_ok=True)
         return
@@ -123,13 +99,7 @@ def _not_shared(folder: str, reason: str) -> ValueError:
 
 
 def check_loads(dirs: list[str], places: Iterable[TopicPartition], settings: list[tuple[str, str]]) -> None:
-    """Refuse what a writer refuses to open, before the first is opened: to open one may repair it.
-
-    Raises
-    ------
-    KafkaLogError
-        When whole batches of a partition would go.
-    """
+    """Refuse what a writer refuses to open, before the first is opened: to open one may repair it."""
     from kafkalog import _core
 
     for topic, partition in places:
@@ -173,41 +143,7 @@ def commit_files(
     new_topic: str | None = None,
     fail_on_data_loss: bool = True,
 ) -> int:
-    """Append the records of staged files.
-
-    Parameters
-    ----------
-    paths : tuple of str
-        The log dirs.
-    files : list of str
-        In the order of the records.
-    partitions : int
-        How many partitions a new topic gets.
-    config : LogConfig, optional
-        Settings of the topics.
-    staging : str, optional
-        The folder of the files. Default: the first log dir.
-    stream, batch : str and int, optional
-        The stream and its batch.
-    owners : iterable of str
-        Jobs and queries that have ended, in the names of staged files.
-    new_topic : str, optional
-        A topic to create if the log dirs lack it, even without records.
-    fail_on_data_loss : bool
-        Whether it is an error if the log dirs lack records that this stream has appended before.
-
-    Returns
-    -------
-    int
-        Records appended; 0 for a batch that was appended before.
-
-    Raises
-    ------
-    OffsetOutOfRangeError
-        For data loss.
-    LogLockedError
-        When a broker or another writer holds one of the log dirs.
-    """
+    """Append the records of staged files."""
     with _jobs.exclusive(paths) as dirs:
         state: dict[str, Any] | None = None
         if stream is not None and batch is not None:
@@ -365,14 +301,7 @@ def _append(job: _jobs.Job, writers: _Writers) -> None:
 
 
 def _state(dirs: list[str], stream: str, batch: int, *, fail: bool) -> dict[str, Any]:
-    """Read which batch of a stream was appended last, and the ends of its partitions.
-
-    Raises
-    ------
-    OffsetOutOfRangeError
-        If the log dirs lack records that the stream has appended, unless data loss is allowed: they may have been wiped
-        or restored.
-    """
+    """Read which batch of a stream was appended last, and the ends of its partitions."""
     state = _jobs.read_state(dirs, stream)
     if not state:
         if batch > 0:

@@ -12,24 +12,7 @@ _log = logging.getLogger("kafkalog.spark")
 
 
 def report_data_loss(text: str, *, fail: bool, path: str | None = None, offset: int | None = None) -> None:
-    """Report missing records.
-
-    Parameters
-    ----------
-    text : str
-        Which records are missing.
-    fail : bool
-        The option ``failOnDataLoss``.
-    path : str, optional
-        The partition's folder.
-    offset : int, optional
-        The first missing offset.
-
-    Raises
-    ------
-    OffsetOutOfRangeError
-        If ``fail`` is set.
-    """
+    """Report missing records."""
     if fail:
         raise OffsetOutOfRangeError(
             f"{text}; set failOnDataLoss=false to continue without these records", path=path, offset=offset

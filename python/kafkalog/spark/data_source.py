@@ -148,13 +148,7 @@ def source_schema(options: Mapping[str, str]) -> str:
 
 
 def make_reader(options: Mapping[str, str], schema: StructType) -> BatchReader:
-    """Create the reader of a batch for a schema: all columns, or a selection by name in any order.
-
-    Raises
-    ------
-    ValueError
-        For a column that does not exist or has another type.
-    """
+    """Create the reader of a batch for a schema: all columns, or a selection by name in any order."""
     kind = PushdownBatchReader if is_pushing_filters() else BatchReader
     rows = row_schema(schema)
     return kind(parse(options).with_columns(rows.columns), rows)

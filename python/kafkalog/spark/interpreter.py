@@ -23,11 +23,6 @@ def check_interpreter(spark: SparkSession) -> None:
     Spark starts ``python3`` of the PATH unless it is told otherwise. What a worker without kafkalog says does not name
     it: ``DATA_SOURCE_NOT_FOUND``, or a traceback of pickle. The Python of executors on other machines is not seen from
     here, nor is that behind Spark Connect.
-
-    Raises
-    ------
-    ImportError
-        If that Python has no kafkalog.
     """
     context: Any = getattr(spark, "_sc", None)
     if context is None or not str(context.master).startswith("local"):

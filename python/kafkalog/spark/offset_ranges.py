@@ -32,26 +32,7 @@ __all__ = ["folder_bounds", "plan_ranges"]
 
 
 def plan_ranges(options: SourceOptions) -> list[PartitionRange]:
-    """List the log dirs and pin what is read.
-
-    Parameters
-    ----------
-    options : SourceOptions
-        The options of the read.
-
-    Returns
-    -------
-    list of PartitionRange
-        One for each partition, by topic and partition; without segments where nothing is read.
-
-    Raises
-    ------
-    ValueError
-        When offsets or timestamps by partition do not name exactly the partitions that are read, when a start exceeds
-        its end, or when no record of a partition reaches its starting timestamp.
-    OffsetOutOfRangeError
-        When offsets are requested that the log does not have, unless data loss is allowed.
-    """
+    """List the log dirs and pin what is read."""
     from kafkalog import _core
 
     starting, ending = options.starting, options.ending

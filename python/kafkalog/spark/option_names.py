@@ -96,25 +96,7 @@ REFUSED = {
 
 
 def canonical(given: Mapping[str, Any], use: Use | None) -> dict[str, Any]:
-    """Return the options under the names of ``KNOWN``, without those that do not apply.
-
-    Parameters
-    ----------
-    given : mapping
-        Names in any letter case, with or without underscores. A value of None counts as not given.
-    use : {"batch", "stream"} or None
-        The kind of read, if it is known yet; warnings are logged only then.
-
-    Returns
-    -------
-    dict
-        Values by canonical name.
-
-    Raises
-    ------
-    ValueError
-        For an unknown name (the error suggests the nearest one), an option that is refused, or one that is given twice.
-    """
+    """Return the options under the names of ``KNOWN``, without those that do not apply."""
     known = {_folded(name): name for name in KNOWN}
     refused = {_folded(name): name for name in REFUSED}
     ignored = {_folded(name): name for name in IGNORED}
@@ -152,13 +134,7 @@ def _current(folded: str) -> str:
 
 
 def in_spark_words(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Translate ``topics``, ``topic_pattern`` and ``partitions``, as of ``kafkalog.scan``, to Spark's names.
-
-    Raises
-    ------
-    ValueError
-        If partitions are numbers without topics, or a topic is named twice.
-    """
+    """Translate ``topics``, ``topic_pattern`` and ``partitions``, as of ``kafkalog.scan``, to Spark's names."""
     found = dict(given)
     topics, pattern, numbers = (found.pop(name, None) for name in ("topics", "topic_pattern", "partitions"))
     names = _arguments.names("topics", topics)

@@ -28,17 +28,7 @@ _MAX_PARTITION = (1 << 31) - 1
 
 
 def integer(value: Any, what: str, least: int | None = None) -> int:
-    """Parse a whole number.
-
-    Parameters
-    ----------
-    value : object
-        An int, or its text.
-    what : str
-        What is expected, for the error.
-    least : int, optional
-        The smallest valid number.
-    """
+    """Parse a whole number."""
     if isinstance(value, str) and _INTEGER.fullmatch(value.strip()):
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or (least is not None and value < least):
@@ -101,17 +91,7 @@ def assignment(value: Any) -> dict[str, list[int]]:
 
 
 def by_partition(value: Any, keywords: str = "", parse: Callable[[Any], int] | None = None) -> Offsets:
-    """Parse ``{"topic": {"0": 23}}``.
-
-    Parameters
-    ----------
-    value : str or dict
-        JSON, or the equivalent dict.
-    keywords : str
-        The alternatives to JSON, for the error.
-    parse : callable, optional
-        Parses the innermost values. Default: as offsets.
-    """
+    """Parse ``{"topic": {"0": 23}}``."""
     value = _json(value, keywords)
     if not isinstance(value, dict) or not all(isinstance(partitions, dict) for partitions in value.values()):
         raise ValueError(f'expected {keywords}{{"topic": {{"0": 23}}}}, found {_shortened(value)}')

@@ -36,42 +36,12 @@ _DESCRIBED = "split int, bytes bigint, segments int, task string"
 
 
 def plan_splits(options: SourceOptions) -> list[Split]:
-    """List the log dirs and divide what is read into splits.
-
-    Parameters
-    ----------
-    options : SourceOptions
-        The options of the read.
-
-    Returns
-    -------
-    list of Split
-        In the order of the rows; empty if there is nothing to read.
-
-    Raises
-    ------
-    ValueError, OffsetOutOfRangeError
-        As :func:`kafkalog.spark.offset_ranges.plan_ranges`.
-    """
+    """List the log dirs and divide what is read into splits."""
     return splits_of(narrow(plan_ranges(options), options.predicates), options)
 
 
 def splits_of(ranges: list[PartitionRange], options: SourceOptions) -> list[Split]:
-    """Divide ranges into splits.
-
-    Parameters
-    ----------
-    ranges : list of PartitionRange
-        The planned ranges.
-    options : SourceOptions
-        ``splitBytes`` is the size of a split; ``minPartitions`` makes splits smaller, and
-        ``maxRecordsPerPartition`` bounds their offsets, which is how Spark counts records.
-
-    Returns
-    -------
-    list of Split
-        In the order of the ranges.
-    """
+    """Divide ranges into splits."""
     ranges = [each for each in ranges if each.segment_count]
     total = sum(each.bytes for each in ranges)
     size = options.split_bytes or default_split_bytes(total)
@@ -147,25 +117,7 @@ def plan_read(given: dict[str, Any]) -> tuple[list[Split], SourceOptions]:
 
 
 def over_splits(spark: SparkSession, splits: list[Split], work: Work, schema: StructType | str) -> DataFrame:
-    """Run a function over splits: one task for each.
-
-    Parameters
-    ----------
-    spark : SparkSession
-        The session.
-    splits : list of Split
-        What the tasks read. The rows of the query are their numbers: what stands in a query is in every plan text and
-        event of it.
-    work : callable
-        Takes the numbers and splits of a task, and yields batches of the schema.
-    schema : StructType or str
-        The schema of the result.
-
-    Raises
-    ------
-    ValueError
-        If the plan is too large for Spark Connect.
-    """
+    """Run a function over splits: one task for each."""
     context, packed = _context(spark), PackedSplits.pack(splits)
     plan: PackedSplits | Broadcast[PackedSplits] = packed
     if context is not None and packed.bytes > _FUNCTION_BYTES:

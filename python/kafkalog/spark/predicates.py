@@ -47,24 +47,7 @@ class Predicate(NamedTuple):
 
 
 def check_predicates(given: Iterable[tuple[str, str, Any]]) -> tuple[Predicate, ...]:
-    """Check that predicates can be applied exactly.
-
-    Parameters
-    ----------
-    given : iterable of (column, operator, value)
-        Columns are topic, partition, offset and timestamp; a timestamp is milliseconds, or a datetime with a
-        time zone, also as ISO 8601.
-
-    Returns
-    -------
-    tuple of Predicate
-        The same, with timestamps in microseconds.
-
-    Raises
-    ------
-    ValueError
-        For another column, an operator that the column does not support, or a value of another type.
-    """
+    """Check that predicates can be applied exactly."""
     found = []
     for column, symbol, value in given:
         symbols = _OPERATORS.get(column)
@@ -94,20 +77,7 @@ def _value(column: str, value: Any) -> Any:
 
 
 def narrow(ranges: list[PartitionRange], predicates: tuple[Predicate, ...]) -> list[PartitionRange]:
-    """Drop from ranges what the predicates exclude; those on timestamps are in the plan already.
-
-    Parameters
-    ----------
-    ranges : list of PartitionRange
-        The planned ranges.
-    predicates : tuple of Predicate
-        From :func:`check_predicates`.
-
-    Returns
-    -------
-    list of PartitionRange
-        The ranges that are not empty.
-    """
+    """Drop from ranges what the predicates exclude; those on timestamps are in the plan already."""
     from kafkalog import _core
 
     if not predicates:

@@ -52,11 +52,6 @@ def batch_flusher() -> Callable[[], object]:
     Spark's serializer writes into a buffer of 64 KiB. The short columns at the end of a batch do not fill it: they stay
     there until the next batch is decoded, and the JVM waits for them. A flush before that lets the JVM work meanwhile
     (unix socket, values of 1 KB, an idle core: 1.0 of the ceiling instead of 1.8).
-
-    Returns
-    -------
-    callable
-        Does nothing where no serializer of PySpark is up the stack: outside a worker, or in another thread.
     """
     frame = inspect.currentframe() if enabled() else None
     while frame is not None:

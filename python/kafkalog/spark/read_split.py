@@ -25,22 +25,7 @@ _log = logging.getLogger("kafkalog.spark")
 def read_split(
     split: Split, schema: pa.Schema | None = None, report: Callable[[dict[str, int]], None] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Read one split.
-
-    Parameters
-    ----------
-    split : Split
-        What to read; every attempt returns the same rows.
-    schema : pyarrow.Schema, optional
-        Names and nullability of the columns where they are not the usual ones.
-    report : callable, optional
-        Called with the metrics when everything was read.
-
-    Yields
-    ------
-    pyarrow.RecordBatch
-        Never an empty one.
-    """
+    """Read one split."""
     if not split.ranges:
         return
     from kafkalog.spark.pyspark_private import batch_flusher, freeze_imports

@@ -30,17 +30,7 @@ def read_remote(
     transform: Callable[[pa.RecordBatch], pa.RecordBatch | None] | None = None,
     schema: StructType | str | None = None,
 ) -> DataFrame:
-    """Read through the data source.
-
-    Parameters
-    ----------
-    spark : SparkSession
-        A client of Spark Connect.
-    options : mapping
-        Those of :func:`kafkalog.spark.read`; their values become text.
-    transform, schema : optional
-        As for :func:`kafkalog.spark.read`.
-    """
+    """Read through the data source."""
     from kafkalog.spark import read_splits, register
     from kafkalog.spark.option_names import canonical, in_spark_words
     from kafkalog.spark.pyspark_private import spark_arrow_schema

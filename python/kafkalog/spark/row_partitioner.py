@@ -16,17 +16,7 @@ __all__ = ["Partitioner"]
 
 
 class Partitioner:
-    """Assigns partitions to the rows of a task.
-
-    Parameters
-    ----------
-    paths : sequence of str
-        The log dirs.
-    partitions : int
-        How many partitions a new topic gets.
-    known : dict, optional
-        The partitions of all topics, where this process need not see the log dirs.
-    """
+    """Assigns partitions to the rows of a task."""
 
     def __init__(
         self, paths: Sequence[str], partitions: int, known: Mapping[str, frozenset[int]] | None = None
@@ -37,13 +27,7 @@ class Partitioner:
         self._turn = uuid.uuid4().int
 
     def assign(self, topic: str, requested: Any, keys: Any) -> Any:
-        """Return the partitions of rows of one topic.
-
-        Raises
-        ------
-        ValueError
-            For an invalid topic, and where the log dirs lack a partition.
-        """
+        """Return the partitions of rows of one topic."""
         import pyarrow as pa
         import pyarrow.compute as pc
 

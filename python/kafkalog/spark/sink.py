@@ -153,15 +153,7 @@ class Sink:
         return LogConfig(**given)
 
     def commit(self, messages: list[TaskCommit | None], batch: int | None = None) -> None:
-        """Append what the tasks have staged.
-
-        Raises
-        ------
-        ValueError
-            When the query of a batch is unknown: a repeated batch could not be recognized.
-        OffsetOutOfRangeError
-            When the log dirs lack records of earlier batches, unless data loss is allowed.
-        """
+        """Append what the tasks have staged."""
         files = [message.file for message in messages if message is not None and message.rows]
         # A query whose checkpoint was deleted starts again with batch 0 in the same path, but with a new id.
         queries = [message.query for message in messages if message is not None and message.query]
@@ -296,17 +288,7 @@ class _RowSorter:
 
 
 def _by_partition(topic: str, assigned: Any, chosen: Any) -> dict[TopicPartition, Any]:
-    """Return the rows of each partition, in their order.
-
-    Parameters
-    ----------
-    topic : str
-        The topic of the rows.
-    assigned : pyarrow.Array
-        Their partitions.
-    chosen : pyarrow.Array, optional
-        Their numbers in the batch. Default: all rows of the batch.
-    """
+    """Return the rows of each partition, in their order."""
     import pyarrow.compute as pc
 
     # The sort is stable.
@@ -361,26 +343,14 @@ if DataSourceStreamArrowWriter is not None:
 
 
 def make_writer(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> BatchWriter:
-    """Create the writer of a batch.
-
-    Raises
-    ------
-    ValueError
-        For options and columns that make no sense, and for the mode ``overwrite``.
-    """
+    """Create the writer of a batch."""
     if overwrite:
         raise ValueError("a log cannot be overwritten, only appended to; use mode('append')")
     return BatchWriter(_sink(options, schema, None))
 
 
 def make_stream_writer(options: Mapping[str, str], schema: StructType) -> Any:
-    """Create the writer of a stream.
-
-    Raises
-    ------
-    ValueError
-        For options and columns that make no sense.
-    """
+    """Create the writer of a stream."""
     if DataSourceStreamArrowWriter is None:
         raise ValueError("writing a stream needs Spark 4.1 or newer")
     return StreamWriter(_sink(options, schema, options.get("checkpointlocation", "")))

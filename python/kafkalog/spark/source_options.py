@@ -122,29 +122,7 @@ class SourceOptions:
 
 
 def parse(given: Mapping[str, Any], use: Use = "batch") -> SourceOptions:
-    """Parse the options of a read.
-
-    Parameters
-    ----------
-    given : mapping
-        Names in any letter case, with or without underscores; values as strings or as Python objects. None counts as
-        not given.
-    use : {"batch", "stream"}
-        The kind of read.
-
-    Returns
-    -------
-    SourceOptions
-        Checked, with the defaults filled in.
-
-    Raises
-    ------
-    ValueError
-        For an unknown name (the error suggests the nearest one), an option of Spark's Kafka source that is refused, a
-        value that cannot be parsed, or a combination that makes no sense.
-    FileNotFoundError
-        For a relative path that does not exist; absolute paths are checked when the read is planned.
-    """
+    """Parse the options of a read."""
     options = canonical(given, use)
     strategies = [name for name in _STRATEGIES if name in options]
     if len(strategies) > 1:
@@ -256,15 +234,7 @@ def _isolation_level(options: Mapping[str, Any]) -> IsolationLevel:
 
 
 def parse_paths(options: Mapping[str, Any], *, must_exist: bool = False) -> tuple[str, ...]:
-    """Parse ``path`` and ``paths`` into absolute paths.
-
-    Parameters
-    ----------
-    options : mapping
-        By canonical name.
-    must_exist : bool
-        Whether a relative path must exist; the error says which folder it is relative to.
-    """
+    """Parse ``path`` and ``paths`` into absolute paths."""
 
     def several(value: Any) -> list[Any]:
         import json

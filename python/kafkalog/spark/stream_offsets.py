@@ -61,14 +61,7 @@ def _bounds(options: SourceOptions, **given: Any) -> dict[TopicPartition, Partit
 
 
 def initial(options: SourceOptions) -> StreamOffsets:
-    """Resolve where a new query starts.
-
-    Raises
-    ------
-    ValueError
-        When offsets or timestamps by partition do not name exactly the partitions that exist, or no record of a
-        partition reaches its starting timestamp.
-    """
+    """Resolve where a new query starts."""
     bounds, starting = _bounds(options), options.starting
     if starting.named is not None:
         named = {TopicPartition(topic, number) for topic, by in starting.named.items() for number in by}
@@ -168,11 +161,6 @@ def verify_available(options: SourceOptions, end: StreamOffsets) -> None:
     """Stop a query with ``Trigger.AvailableNow`` if it cannot reach the end that it set out to reach.
 
     Source: ``KafkaMicroBatchStream.verifyEndOffsetForTriggerAvailableNow``, which has no option against it either.
-
-    Raises
-    ------
-    OffsetOutOfRangeError
-        When a partition is gone or ends below the batch.
     """
     latest = available(options, end)
     if lost := sorted(place for place, offset in end.items() if latest.get(place, -1) < offset):
@@ -183,13 +171,7 @@ def verify_available(options: SourceOptions, end: StreamOffsets) -> None:
 
 
 def plan_batch(options: SourceOptions, start: StreamOffsets, end: StreamOffsets) -> list[PartitionRange]:
-    """Plan the ranges between two offsets, the same ones at every attempt.
-
-    Raises
-    ------
-    OffsetOutOfRangeError
-        When some of the records are missing, unless data loss is allowed.
-    """
+    """Plan the ranges between two offsets, the same ones at every attempt."""
     fail = options.fail_on_data_loss
     if gone := sorted(start.keys() - end.keys()):
         report_data_loss(f"partitions are gone: {format_partitions(gone)}", fail=fail)

@@ -168,13 +168,7 @@ def stream_reader(options: Mapping[str, str], schema: StructType) -> DataSourceS
 
 
 def make_stream_reader(options: Mapping[str, str], schema: StructType) -> StreamReader:
-    """Create the reader of a stream for a schema.
-
-    Raises
-    ------
-    ValueError
-        For options that make no sense, and columns that do not exist or have another type.
-    """
+    """Create the reader of a stream for a schema."""
     rows = row_schema(schema)
     parsed = parse(options, "stream").with_columns(rows.columns)
     if _limits is not None:

@@ -25,13 +25,7 @@ def needs_java_pattern(pattern: str) -> bool:
 
 
 def java_pattern(pattern: str) -> str:
-    """Translate a Java regular expression to Python.
-
-    Raises
-    ------
-    ValueError
-        If Python has no equivalent.
-    """
+    """Translate a Java regular expression to Python."""
     translated = _QUOTATION.sub(lambda quotation: re.escape(quotation[1]), pattern.strip())
     translated = _NAMED_REFERENCE.sub(r"(?P=\1)", _NAMED_GROUP.sub("(?P<", translated))
     try:

@@ -72,13 +72,7 @@ def partition_bounds(options: SourceOptions, **given: Any) -> list[PartitionBoun
 
 
 def report_missing(options: SourceOptions, found: Iterable[tuple[str, int]]) -> None:
-    """Report topics and partitions that the options name and the log dirs lack.
-
-    Raises
-    ------
-    OffsetOutOfRangeError
-        If there are any, unless data loss is allowed.
-    """
+    """Report topics and partitions that the options name and the log dirs lack."""
     partitions = set(found)
     topics = {topic for topic, _ in partitions}
     missing = [topic for topic in options.topics or () if topic not in topics]

@@ -22,31 +22,7 @@ def transformed(
     place: str,
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Apply a function to the batches of a split.
-
-    Parameters
-    ----------
-    transform : callable
-        Returns a batch of the schema, or None.
-    schema : pyarrow.Schema or None
-        What Spark expects; None leaves the check to Spark.
-    place : str
-        The origin of the batches, for errors.
-    batches : iterable of pyarrow.RecordBatch
-        What was read.
-
-    Yields
-    ------
-    pyarrow.RecordBatch
-        Of exactly the schema, and never empty.
-
-    Raises
-    ------
-    TypeError
-        If the function returns something other than a batch.
-    ValueError
-        If it returns a batch of another schema.
-    """
+    """Apply a function to the batches of a split."""
     for batch in batches:
         result = transform(batch)
         if result is None:

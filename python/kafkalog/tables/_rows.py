@@ -125,19 +125,7 @@ def notes_of(table: pa.Table) -> list[str]:
 def metadata(
     path: Paths, *, history: bool = False, secrets: bool = False, partial: bool = False
 ) -> tuple[Iterator[Entry], Notes]:
-    """Return the records of a metadata log that can be applied, and what a replay of it comes upon.
-
-    Parameters
-    ----------
-    path : path or list of paths
-        As for ``records``.
-    history : bool
-        From the oldest start on from which the log is whole. Default: from the newest.
-    secrets : bool
-        Show them.
-    partial : bool
-        What there is, where changes are missing; else that is a ``CorruptRecordError``.
-    """
+    """Return the records of a metadata log that can be applied, and what a replay of it comes upon."""
     stream, said = _core.table_metadata(_arguments.paths(path), history=history, secrets=secrets, partial=partial)
     notes = Notes(said[0], said[1])
     notes.add(said[2], said[3])
@@ -153,23 +141,7 @@ def replayed(
     embedded: bool = False,
     notes: Notes | None = None,
 ) -> Iterator[Entry]:
-    """Yield the decoded records of an internal topic in their order; what could not be decoded is left out and noted.
-
-    Parameters
-    ----------
-    path : path or list of paths
-        As for ``records``.
-    topic : str
-        The topic, which must exist.
-    types : iterable of str, optional
-        Yield records of these types only; the others are not parsed.
-    secrets : bool
-        Show them.
-    embedded : bool
-        Decode what the members of a classic group of consumers wrote: dicts rather than base64, where possible.
-    notes : Notes, optional
-        Where to note records that could not be decoded, of unknown types too.
-    """
+    """Yield the decoded records of an internal topic; what could not be decoded is left out and noted."""
     stream = _core.table_records(_arguments.paths(path), topics=[topic], secrets=secrets, embedded=embedded)
     return _entries(stream, types, notes)
 
@@ -215,13 +187,7 @@ def _parsed(text: str | None) -> dict[str, Any] | None:
 
 
 def has_topic(path: Paths, topic: str) -> bool:
-    """Return whether the path holds an internal topic.
-
-    Raises
-    ------
-    FileNotFoundError
-        If the path does not exist.
-    """
+    """Return whether the path holds an internal topic."""
     try:
         _core.table_records(_arguments.paths(path), topics=[topic]).close()
     except UnknownTopicOrPartitionError:
@@ -241,19 +207,7 @@ def table(
     *,
     history: bool = False,
 ) -> pa.Table:
-    """Build a table of rows, or of the changes of a history.
-
-    Parameters
-    ----------
-    columns : dict
-        Names and types.
-    rows : iterable
-        Dicts of all columns; with ``history`` changes, whose rows get ``logOffset`` and ``logTimestamp``.
-    notes : Notes, optional
-        What to say in the metadata of the schema; complete when the rows are.
-    history : bool
-        Whether they are changes.
-    """
+    """Build a table of rows, or of the changes of a history."""
     import pyarrow as pa
 
     plain: list[Any] = list(rows)

@@ -53,13 +53,7 @@ class Dropped(NamedTuple):
 
 
 class RecordFilter:
-    """What the caller wants to drop.
-
-    Parameters
-    ----------
-    keys, key_pattern, predicate, offsets, timestamps
-        As ``drop_keys``, ``drop_key_pattern``, ``drop``, ``drop_offsets`` and ``drop_timestamps`` of ``rewrite``.
-    """
+    """What the caller wants to drop."""
 
     def __init__(
         self,

@@ -27,11 +27,6 @@ _log = logging.getLogger("kafkalog")
 class Soundness:
     """What verification finds in a source before the work; nothing else may be wrong with the result.
 
-    Parameters
-    ----------
-    source : str
-        A log dir, or a partition's folder.
-
     Attributes
     ----------
     errors : tuple of str

@@ -24,20 +24,7 @@ _LONGEST, _DEEPEST, _SHOWN = 10_000, 200, 200
 
 
 class SqlCondition:
-    """One boolean expression over the columns of records.
-
-    Parameters
-    ----------
-    text : str
-        The expression, without ``WHERE``.
-    schema : pyarrow.Schema
-        The columns.
-
-    Raises
-    ------
-    ValueError
-        If it is not one expression, has a subquery, or its type is not boolean; or DuckDB is not installed.
-    """
+    """One boolean expression over the columns of records."""
 
     def __init__(self, text: str, schema: pa.Schema) -> None:
         try:

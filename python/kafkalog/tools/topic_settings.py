@@ -83,31 +83,7 @@ class TopicSettings:
 
 
 def topic_settings(path: str, config: Config) -> TopicSettings:
-    """Find the settings of the topics in a log dir, or of a partition's topic.
-
-    Parameters
-    ----------
-    path : str
-        A log dir, or a partition's folder.
-    config : LogConfig, mapping or None
-        A ``LogConfig``: the settings of every topic. A mapping of Kafka's names to values: these, over the topic's own
-        in the metadata log. None: the topic's own. Internal topics in a log dir always keep their own.
-
-    Returns
-    -------
-    TopicSettings
-        For topics of the metadata log, their own settings over Kafka's defaults. A broker's own defaults, in its
-        ``server.properties``, are in no log.
-
-    Raises
-    ------
-    ValueError
-        For a setting that Kafka does not know, or a value outside its bounds.
-    TypeError
-        For anything else in place of ``config``.
-    CorruptRecordError
-        If changes are missing from the metadata log, unless a ``LogConfig`` is given.
-    """
+    """Find the settings of the topics in a log dir, or of a partition's topic."""
     if config is not None and not isinstance(config, (LogConfig, Mapping)):
         raise TypeError(f"config must be a LogConfig or a mapping of Kafka's names to values, not {config!r}")
     try:
