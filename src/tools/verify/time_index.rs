@@ -139,10 +139,9 @@ impl Beside for TimeIndexCheck {
         findings: &mut Findings,
     ) -> Result<()> {
         let last = header.last_offset();
-        self.doubted
-            .take()
-            .into_iter()
-            .for_each(|finding| findings.add(finding));
+        if let Some(finding) = self.doubted.take() {
+            findings.add(finding);
+        }
         while let Some(entry) = self.entry().filter(|entry| entry.offset <= last) {
             let with = self.before.max(header.max_timestamp);
             let is_inside = header.is_legacy() || entry.offset >= header.base_offset;
@@ -166,8 +165,9 @@ impl Beside for TimeIndexCheck {
                 let finding = self
                     .filled
                     .finding(INDEX_OFFSET, &self.path, place, message);
-                let before = self.doubted.replace(finding);
-                before.into_iter().for_each(|finding| findings.add(finding));
+                if let Some(before) = self.doubted.replace(finding) {
+                    findings.add(before);
+                }
             }
             self.pass();
         }
@@ -182,10 +182,9 @@ impl Beside for TimeIndexCheck {
     }
 
     fn end(&mut self, _: Position, summary: &Summary, findings: &mut Findings) {
-        self.doubted
-            .take()
-            .into_iter()
-            .for_each(|finding| findings.add(finding));
+        if let Some(finding) = self.doubted.take() {
+            findings.add(finding);
+        }
         if summary.is_damaged || self.has_holes || self.ending == Ending::Ahead {
             return;
         }
