@@ -140,6 +140,6 @@ def _errors(path: str, root: str) -> Iterator[tuple[tuple[Any, ...], dict[str, A
             file = Path(row["file"])
             name = file.name if file.parent == Path(root) else file.parent.name
             code = "batch" if row["code"].startswith(_OF_BATCHES) else row["code"]
-            # Of a transaction, the first offset that is left.
-            offset = None if code == "txn-index-missing-entry" else row["offset"]
+            # Of a transaction or a batch, the first offset that is left.
+            offset = None if row["code"] in {"txn-index-missing-entry", "batch-offsets"} else row["offset"]
             yield (code, name, row["topic"], row["partition"], offset), row

@@ -99,9 +99,8 @@ impl<S: Storage> WritableSegment<S> {
         self.checked = progress.valid_bytes;
         self.offset_index.get()?.trim_to_valid_size()?;
         let max = self.max_timestamp()?;
-        let times = self.time_index.get()?;
-        times.maybe_append(max.timestamp, max.offset, true)?;
-        times.trim_to_valid_size()?;
+        self.end_times(max)?;
+        self.time_index.get()?.trim_to_valid_size()?;
         self.flush_indexes()?;
         let torn = || "a batch that is not whole".to_owned();
         Ok(Recovered {
@@ -225,8 +224,22 @@ impl<S: Storage> WritableSegment<S> {
             start..start.saturating_add(taken),
         )?;
         self.reopen_log()?;
+        let max = self.max_timestamp()?;
+        self.end_times(max)?;
         self.on_become_inactive()?;
         self.flush_indexes()?;
         Ok(taken)
+    }
+
+    /// Makes the entry that ends the time index.
+    fn end_times(&mut self, max: TimestampOffset) -> Result<(), RecoveryFailure> {
+        let times = self.time_index.get()?;
+        match times.maybe_append(max.timestamp, max.offset, true) {
+            Err(error) if error.refusal() == Some(Refusal::OffsetsOutOfOrder) => {
+                let error = self.out_of_order(Offset::MAX, max)?;
+                Err(RecoveryFailure::InvalidOffset(error))
+            }
+            added => Ok(added?),
+        }
     }
 }
