@@ -380,6 +380,8 @@ def test_an_index_made_of_two_batches_with_one_offset(tmp_path: Path, time: int)
     found = [row["code"] for row in kafkalog.verify(log_dir).to_pylist() if row["severity"] == "error"]
     assert found == ["batch-order"]
     kafkalog.retain(log_dir, tmp_path / "out", config={"retention.ms": -1})
+    config = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": 0, "min.compaction.lag.ms": 1 << 62}
+    kafkalog.compact(log_dir, tmp_path / "compacted", config=config, roll=True, now=0)
 
 
 def test_a_partition_in_two_dirs_of_one_node(tmp_path: Path) -> None:
