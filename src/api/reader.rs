@@ -296,8 +296,8 @@ impl RecordReader {
             return batch;
         };
         let rows = batch.num_rows().min(*remaining);
-        *remaining -= rows;
-        self.returned += rows as u64;
+        *remaining = remaining.saturating_sub(rows);
+        self.returned = self.returned.saturating_add(rows as u64);
         batch.slice(0, rows)
     }
 

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, sync_channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use super::columns::{ColumnOptions, FULL};
 use super::reader::{Done, RecordReader};
 use crate::error::{Error, Result};
 use crate::io::interrupt;
+use crate::io::threads::{lock, wait};
 use crate::scan::lost::{self, LostRange};
 use crate::scan::pieces::{NoIndexEntry, Pieces};
 use crate::scan::range::PartitionRange;
@@ -308,7 +309,7 @@ impl Drop for ParallelReader {
 
 impl Shared {
     fn enter(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Reserves room for one more piece; false if there is none. `waits` says whether to wait for it.
@@ -316,10 +317,7 @@ impl Shared {
         let mut state = self.enter();
         while waits && !state.is_over && state.under_way >= state.most {
             state.waiting = state.waiting.saturating_add(1);
-            state = self
-                .room
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            state = wait(&self.room, state);
             state.waiting = state.waiting.saturating_sub(1);
         }
         let may = !state.is_over && state.under_way < state.most;
@@ -329,7 +327,7 @@ impl Shared {
 
     /// Takes the next piece, for which there is room, and tells the consumer; `None` when there are no more.
     fn take(&self, piece: Piece) -> Option<Vec<PartitionRange>> {
-        let mut pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pieces = lock(&self.pieces);
         pieces.set_size(self.enter().size);
         let ranges = pieces.next();
         // Told before another thread can find the next piece: the order of the pieces is that of the telling.

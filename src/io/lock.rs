@@ -12,9 +12,10 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use super::file::{open_as, open_or_create};
+use super::threads::lock;
 use crate::error::{Error, Result};
 
 /// The file's name (`LogManager.LOCK_FILE_NAME`).
@@ -65,7 +66,7 @@ struct Held {
 static HELD: Mutex<Vec<Held>> = Mutex::new(Vec::new());
 
 fn held() -> MutexGuard<'static, Vec<Held>> {
-    HELD.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&HELD)
 }
 
 /// A share in the lock of a log dir; the last one dropped ends it, and removes the file if it was created for the lock.

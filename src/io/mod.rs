@@ -40,4 +40,5 @@ pub(crate) mod region;
 pub(crate) mod storage;
 pub(crate) mod stored_index;
 mod syncing;
+pub(crate) mod threads;
 pub(crate) mod words;

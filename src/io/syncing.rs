@@ -7,9 +7,10 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 
+use super::threads::{lock, wait};
 use crate::error::{Error, Result};
 
 /// Files that wait, each with a descriptor: more would have to be open at once. The work waits then, as the device does not
@@ -52,13 +53,11 @@ impl State {
 impl Shared {
     /// Nothing here is written in steps that a panic could leave half done.
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        self.changed
-            .wait(state)
-            .unwrap_or_else(PoisonError::into_inner)
+        wait(&self.changed, state)
     }
 
     /// Syncs what comes, until it is over and nothing waits.
@@ -124,7 +123,7 @@ impl Syncing {
     fn end(&self) {
         self.shared.lock().is_over = true;
         self.shared.changed.notify_all();
-        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut thread = lock(&self.thread);
         if let Some(thread) = thread.take() {
             // It does not panic.
             drop(thread.join());

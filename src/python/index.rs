@@ -6,7 +6,7 @@
 )]
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, RecordBatchIterator};
 use pyo3::exceptions::{PyIndexError, PyValueError};
@@ -24,6 +24,7 @@ use crate::index::txn::{TransactionIndex as ReadTxnIndex, TransactionIndexFile, 
 use crate::index::writable::offset::WritableOffsetIndex;
 use crate::index::writable::time::WritableTimeIndex;
 use crate::io::disk::Disk;
+use crate::io::threads::lock;
 
 /// An entry as Python sees it: (offset, position) or (timestamp, offset).
 type Pair = (i64, i64);
@@ -142,7 +143,7 @@ impl<T> Closing<T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<T>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     fn with<R>(&self, look: impl FnOnce(&mut T) -> R) -> PyResult<R> {

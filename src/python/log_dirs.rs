@@ -6,12 +6,13 @@
 )]
 
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use pyo3::prelude::*;
 
 use super::errors::into_py;
 use crate::io::disk::Disk;
+use crate::io::threads::lock;
 use crate::write::storage::{Identity, LogDirs};
 
 /// Log dirs that this process has locked.
@@ -32,7 +33,7 @@ impl HeldLogDirs {
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| {
-            let mut dirs = self.dirs.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut dirs = lock(&self.dirs);
             dirs.take().map_or(Ok(()), LogDirs::close).map_err(into_py)
         })
     }

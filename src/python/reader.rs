@@ -7,7 +7,7 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
@@ -24,6 +24,7 @@ use crate::arrow::columns::ColumnOptions;
 use crate::arrow::lost::{lost_batch, lost_schema};
 use crate::arrow::schema::{Column, Layout, TimestampUnit, record_schema};
 use crate::error::{Error, Result};
+use crate::io::threads::lock;
 use crate::scan::latest::Latest;
 use crate::scan::lost::LostRange;
 use crate::segment::filter::HeaderBounds;
@@ -80,7 +81,7 @@ impl Stream {
             return Ok(None);
         };
         let next = reader.next_batch();
-        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shared = lock(&self.shared);
         shared.metrics = reader.metrics();
         shared.refused = reader.refused();
         if shared.lost.len() != reader.lost_ranges().len() || !matches!(next, Ok(Some(_))) {
@@ -125,7 +126,7 @@ impl Stream {
     fn tell(&self, failure: Failure) -> ArrowError {
         let text = failure.to_string();
         let is_memory = matches!(&failure, Failure::Error(error, _) if error.is_out_of_memory());
-        let shared = || self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let shared = || lock(&self.shared);
         let is_asked_for_it = shared().is_asked_for_it;
         // Lock order: a thread with the interpreter may wait for this lock, so this lock must not be held while waiting
         // for the interpreter.
@@ -172,7 +173,7 @@ impl RecordStream {
 
     /// Whether the stream will have exactly the requested schema.
     fn honours(&self, requested_schema: &Bound<'_, PyAny>) -> PyResult<bool> {
-        let request = self.request.lock().unwrap_or_else(PoisonError::into_inner);
+        let request = lock(&self.request);
         let Some(Request::Records { columns, .. }) = &*request else {
             return Ok(false);
         };
@@ -188,11 +189,7 @@ impl RecordStream {
         py: Python<'py>,
         requested_schema: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        let request = self
-            .request
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let request = lock(&self.request).take();
         let mut request = request
             .ok_or_else(|| PyValueError::new_err("this reader was read already, or is closed"))?;
         if let (Some(wanted), Request::Records { columns, .. }) = (requested_schema, &mut request) {
@@ -209,11 +206,7 @@ impl RecordStream {
     }
 
     fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let metrics = self
-            .shared
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .metrics;
+        let metrics = lock(&self.shared).metrics;
         let dict = PyDict::new(py);
         dict.set_item("bytes", metrics.bytes)?;
         dict.set_item("batches", metrics.batches)?;
@@ -231,17 +224,12 @@ impl RecordStream {
 
     /// Records of internal topics that could not be decoded so far.
     fn undecoded(&self) -> u64 {
-        let shared = self.shared.lock();
-        shared
-            .unwrap_or_else(PoisonError::into_inner)
-            .metrics
-            .undecoded
+        lock(&self.shared).metrics.undecoded
     }
 
     /// Records that a replay could not apply so far: how many, and the first of them by name.
     fn refused(&self) -> (u64, Vec<String>) {
-        let shared = self.shared.lock();
-        let shared = shared.unwrap_or_else(PoisonError::into_inner);
+        let shared = lock(&self.shared);
         let named = shared.refused.named.iter().map(ToString::to_string);
         (shared.refused.count, named.collect())
     }
@@ -249,14 +237,14 @@ impl RecordStream {
     /// What was skipped as damaged so far, as a stream of one batch.
     fn lost<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         let ranges = |shared: &Shared| shared.lost.clone();
-        let lost = ranges(&self.shared.lock().unwrap_or_else(PoisonError::into_inner));
+        let lost = ranges(&lock(&self.shared));
         let batch = lost_batch(&lost).map_err(into_py)?;
         let rows = RecordBatchIterator::new([Ok(batch)], lost_schema());
         capsule::of_stream(py, Box::new(rows))
     }
 
     fn error(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        let shared = || self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let shared = || lock(&self.shared);
         // Creating an exception runs Python code, so other threads may run in between.
         let failure = shared().failure.clone()?;
         let error = match &*failure {
@@ -270,12 +258,12 @@ impl RecordStream {
     /// Sets whether the reader of the stream will ask for its [`RecordStream::error`].
     #[pyo3(signature = (*, will))]
     fn will_ask(&self, will: bool) {
-        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shared = lock(&self.shared);
         shared.is_asked_for_it = will;
     }
 
     fn take_batch_ranges(&self) -> PyResult<Vec<PartitionRange>> {
-        let mut request = self.request.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut request = lock(&self.request);
         match request.take() {
             Some(Request::Batches { ranges, .. }) => {
                 Ok(ranges.into_iter().map(PartitionRange).collect())
@@ -293,10 +281,7 @@ impl RecordStream {
     }
 
     fn close(&self) {
-        self.request
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        lock(&self.request).take();
     }
 }
 

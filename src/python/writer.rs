@@ -9,7 +9,7 @@ use std::ffi::OsStr;
 use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::thread::{self, ThreadId};
 
 use pyo3::exceptions::PyValueError;
@@ -25,6 +25,7 @@ use crate::arrow::encode::{DEFAULT_BATCH_SIZE, Encoder, check_schema, first_too_
 use crate::error::{Error, Result};
 use crate::format::uuid::Uuid;
 use crate::io::appender::SyncPolicy;
+use crate::io::threads::lock;
 use crate::log::config::LogConfig;
 use crate::scan::verbatim::WholeBatches;
 use crate::types::{TimestampMs, TopicPartition};
@@ -154,7 +155,7 @@ impl DerefMut for Held<'_> {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        *self.holder.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *lock(self.holder) = None;
     }
 }
 
@@ -165,14 +166,14 @@ fn closed() -> PyErr {
 impl LogWriter {
     /// Locks the state. A call inside a call of the same thread is refused: it would wait for itself.
     fn held(&self) -> PyResult<Held<'_>> {
-        let holder = || self.holder.lock().unwrap_or_else(PoisonError::into_inner);
+        let holder = || lock(&self.holder);
         let this = Some(thread::current().id());
         if *holder() == this {
             return Err(PyValueError::new_err(
                 "the writer is in use by this thread: the clock and the stream of the data cannot call it",
             ));
         }
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = lock(&self.state);
         *holder() = this;
         Ok(Held {
             state,

@@ -24,6 +24,7 @@ use crate::error::Result;
 use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
 use crate::io::interrupt;
 use crate::io::storage::{ReadFile, read_range};
+use crate::io::threads::processors;
 use crate::types::Position;
 
 /// What a thread reads at a time: fits the second-level cache, and takes longer than waking who waits for it.
@@ -63,7 +64,7 @@ impl Ahead {
     /// Starts threads on the bytes of `file` from `begin`, where a batch begins, to `end`; `None` where they would not
     /// help, or there are none to be had.
     pub(super) fn start(file: &Arc<dyn ReadFile>, begin: Position, end: Position) -> Option<Self> {
-        let threads = thread::available_parallelism().map_or(1, |n| n.get().min(MAX_THREADS));
+        let threads = processors().min(MAX_THREADS);
         if threads < 2 || end.saturating_sub(begin) < LEAST {
             return None;
         }

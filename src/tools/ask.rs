@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use super::threads::{in_order, processors};
+use super::threads::in_order;
 use crate::error::{Error, Result};
+use crate::io::threads::processors;
 use crate::log::dir::DirState;
 use crate::log::partition::PartitionLog;
 use crate::segment::LogSegment;

@@ -212,11 +212,10 @@ fn put_time(millis: i64, to: &mut Vec<u8>) {
         return millis.put(to);
     };
     let digits = |number: u32, width: usize, to: &mut Vec<u8>| {
-        let mut place = 10u32.saturating_pow(u32::try_from(width).unwrap_or_default());
-        for _ in 0..width {
-            place = (place / 10).max(1);
-            let digit = u8::try_from(number / place % 10).unwrap_or_default();
-            to.push(b'0'.saturating_add(digit));
+        let begin = to.len();
+        u64::from(number).put(to);
+        while to.len() < begin.saturating_add(width) {
+            to.insert(begin, b'0');
         }
     };
     digits(time.year().unsigned_abs(), 4, to);

@@ -5,21 +5,16 @@
 //! what is in memory. Only the caller's thread hears of interruptions ([`interrupt`]); it stops the others.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::num::NonZero;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard};
 use std::thread;
-use std::time::Duration;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::io::interrupt;
+use crate::io::threads::{Cancellation, POLL_INTERVAL, guarded, lock, wait};
 
 /// Pieces for each thread that are read and whose results were not taken: one that it works on, and others that wait on
 /// either side of it while the caller works on one of its own.
 const UNDER_WAY: usize = 3;
-/// How long the caller waits for a result before it asks whether it is still wanted.
-const NAP: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
 struct State<P> {
@@ -35,7 +30,7 @@ struct Shared<P> {
     waits: Condvar,
     /// Notified when a piece is done.
     done: Condvar,
-    is_over: Arc<AtomicBool>,
+    cancellation: Cancellation,
 }
 
 impl<P> Shared<P> {
@@ -47,13 +42,12 @@ impl<P> Shared<P> {
             }),
             waits: Condvar::new(),
             done: Condvar::new(),
-            is_over: Arc::default(),
+            cancellation: Cancellation::default(),
         }
     }
 
-    /// Nothing here is written in steps that a panic could leave half done.
     fn lock(&self) -> MutexGuard<'_, State<P>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn add(&self, number: usize, piece: P) {
@@ -69,14 +63,13 @@ impl<P> Shared<P> {
     /// Works until it is over.
     fn run(&self, mut work: impl FnMut(&mut P) -> Result<()>) {
         let mut state = self.lock();
-        while !self.is_over.load(Ordering::Acquire) {
+        while !self.cancellation.is_cancelled() {
             let Some((number, piece)) = state.waiting.pop_front() else {
-                let woken = self.waits.wait(state);
-                state = woken.unwrap_or_else(PoisonError::into_inner);
+                state = wait(&self.waits, state);
                 continue;
             };
             drop(state);
-            self.finish(number, guarded(piece, &mut work));
+            self.finish(number, worked(piece, &mut work));
             state = self.lock();
         }
     }
@@ -90,10 +83,10 @@ impl<P> Shared<P> {
             }
             if let Some((other, piece)) = state.waiting.pop_front() {
                 drop(state);
-                self.finish(other, guarded(piece, &mut work));
+                self.finish(other, worked(piece, &mut work));
                 state = self.lock();
             } else {
-                drop(self.done.wait_timeout(state, NAP));
+                drop(self.done.wait_timeout(state, POLL_INTERVAL));
                 interrupt::check()?;
                 state = self.lock();
             }
@@ -101,10 +94,9 @@ impl<P> Shared<P> {
     }
 }
 
-/// A panic must not leave the caller waiting.
-fn guarded<P>(mut piece: P, work: &mut impl FnMut(&mut P) -> Result<()>) -> Result<P> {
-    let done = catch_unwind(AssertUnwindSafe(|| work(&mut piece)));
-    done.unwrap_or_else(|panic| Err(Error::panicked(panic.as_ref())))?;
+/// The piece after the work on it.
+fn worked<P>(mut piece: P, work: &mut impl FnMut(&mut P) -> Result<()>) -> Result<P> {
+    guarded(|| work(&mut piece))?;
     Ok(piece)
 }
 
@@ -114,15 +106,10 @@ struct Ending<'a, P>(&'a Shared<P>);
 impl<P> Drop for Ending<'_, P> {
     fn drop(&mut self) {
         let state = self.0.lock();
-        self.0.is_over.store(true, Ordering::Release);
+        self.0.cancellation.cancel();
         drop(state);
         self.0.waits.notify_all();
     }
-}
-
-/// How many threads can run at the same time; 1 where that is not known.
-pub(in crate::tools) fn processors() -> usize {
-    thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 /// Has the workers, each in a thread, work on the pieces that `next` reads, into the memory of one that was taken; `take` gets
@@ -144,14 +131,9 @@ pub(in crate::tools) fn in_order<P: Send, W: Send>(
     thread::scope(|scope| {
         let _ending = Ending(&shared);
         for worker in others {
-            let thread = thread::Builder::new().name("kafkalog-worker".to_owned());
-            let over = Arc::clone(&shared.is_over);
             let shared = &shared;
-            // Without it the work takes longer.
-            let _ = thread.spawn_scoped(scope, move || {
-                let is_over = move || over.load(Ordering::Acquire);
-                interrupt::with_cancellation(is_over, || shared.run(|piece| work(worker, piece)));
-            });
+            let work = move || shared.run(|piece| work(worker, piece));
+            shared.cancellation.spawn(scope, "kafkalog-worker", work);
         }
         let (mut read, mut taken) = (0usize, 0usize);
         let (mut end, mut spare) = (None, Vec::new());
@@ -182,6 +164,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::error::Error;
 
     fn failed(at: u64) -> Error {
         Error::InvalidArgument(format!("{at}"))

@@ -6,12 +6,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use self::content::{Content, Derive, Origins, Source};
 use self::folder::Snapshot;
 use super::storage::{ReadFolder, read_small};
 use crate::error::Result;
+use crate::io::threads::lock;
 use crate::types::TimestampMs;
 
 pub(crate) mod content;
@@ -344,7 +345,7 @@ impl Overlay {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Where the files of the beginning are: no action has been carried out.

@@ -7,13 +7,14 @@
 use std::io;
 use std::mem;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::error::{Error, Result};
 use crate::format::batch::BatchHeader;
 use crate::io::interrupt;
 use crate::io::overlay::content::{Content, Derive, Origins};
 use crate::io::storage::ReadFile;
+use crate::io::threads::lock;
 use crate::records::RecordSlot;
 use crate::records::filtered::{
     BatchFilter, BatchRetention, BatchVerdict, FilterRules, Outcome, RecordFilter,
@@ -166,7 +167,7 @@ impl History {
     }
 
     fn steps(&self) -> MutexGuard<'_, Steps> {
-        self.steps.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.steps)
     }
 
     /// A pass is over: what it did has been done.
@@ -263,7 +264,7 @@ impl ReadFile for OpenCleaned {
     }
 
     fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
-        let mut making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut making = lock(&self.making);
         let (mut at, mut read, mut rest) = (position, 0usize, buffer);
         while !rest.is_empty() && at < self.log.length {
             let number = self.log.chunk_at(at);

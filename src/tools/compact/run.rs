@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::cleanable::Cleanable;
 use super::{CleanedTo, Cleaner, CleanerLines, CleanerSettings, CleanerStats, Rehearsal};
@@ -14,6 +14,7 @@ use crate::format::file_name::{FolderName, FolderState};
 use crate::io::disk::Disk;
 use crate::io::interrupt;
 use crate::io::storage::{ReadFolder, Storage};
+use crate::io::threads::{into_inner, lock, processors};
 use crate::load::{LoadRequest, plan_of};
 use crate::log::config::LogConfig;
 use crate::log::dir::{CLEANER, DirState, Offsets, PathKind, dir_above, folder_name};
@@ -21,7 +22,7 @@ use crate::segment::skipping::OnCorrupt;
 use crate::tools::progress::{Progress, Stage};
 use crate::tools::recover::report::{PartitionReport, RecoveryReport};
 use crate::tools::recover::{After, OnLoss, RecoverOptions, Unwritten, recover_into};
-use crate::tools::threads::{in_order, processors};
+use crate::tools::threads::in_order;
 use crate::types::{Offset, TimestampMs, TopicPartition};
 use crate::write::storage::{Identity, LogDirs};
 use crate::write::writer::PartitionWriter;
@@ -108,10 +109,7 @@ pub(crate) fn compact(path: &Path, out: &Path, options: &CompactOptions) -> Resu
     let recovery = recover_into(path, &how, &compacting)?;
     Ok(CompactReport {
         recovery,
-        partitions: compacting
-            .done
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner),
+        partitions: into_inner(compacting.done),
     })
 }
 
@@ -247,7 +245,7 @@ impl Compacting<'_> {
                 None => Ok(None),
             },
             |(_, _, done)| {
-                let mut all = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut all = lock(&self.done);
                 all.extend(done.take());
                 Ok(())
             },

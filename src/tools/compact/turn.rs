@@ -1,7 +1,7 @@
 //! A cleaner thread's turn with one log (`LogCleaner.CleanerThread.tryCleanFilthiestLog`): look, clean, note how far.
 
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use super::cleanable::Cleanable;
 use super::{Cleaner, CleanerStats};
@@ -10,6 +10,7 @@ use crate::format::checkpoint::{parse_offsets, write_offsets};
 use crate::io::atomic;
 use crate::io::disk::Disk;
 use crate::io::storage::Storage;
+use crate::io::threads::{into_inner, lock};
 use crate::log::dir::{CLEANER, Offsets, read_parsed};
 use crate::types::{Offset, TimestampMs, TopicPartition};
 use crate::write::WritableLog;
@@ -80,8 +81,7 @@ impl<'a> CleanerLines<'a> {
     /// # Errors
     /// `Io`.
     pub fn write(self) -> Result<()> {
-        let lines = self.lines.into_inner();
-        let lines = lines.unwrap_or_else(PoisonError::into_inner);
+        let lines = into_inner(self.lines);
         if lines == self.before {
             return Ok(());
         }
@@ -99,7 +99,7 @@ pub struct CleanerLine<'a> {
 
 impl CleanerLine<'_> {
     fn lines(&self) -> MutexGuard<'_, Offsets> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(self.lines)
     }
 }
 

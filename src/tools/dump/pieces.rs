@@ -14,8 +14,9 @@ use super::target::{OpenFile, Target};
 use super::text::{Text, put};
 use super::walk::frame_at;
 use crate::error::Result;
+use crate::io::threads::processors;
 use crate::segment::source::{Access, HeaderWalk, SegmentSource};
-use crate::tools::threads::{in_order, processors};
+use crate::tools::threads::in_order;
 use crate::types::Position;
 
 /// More threads are kept waiting by the one that writes.

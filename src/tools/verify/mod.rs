@@ -43,7 +43,7 @@ mod txn_index;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use self::checkpoints::Checkpoints;
 use self::finding::{Finding, Findings};
@@ -51,10 +51,10 @@ use self::log::Reading;
 use self::partition::{Checked, Partition};
 use self::pool::Pool;
 use crate::error::Result;
+use crate::io::threads::{into_inner, lock, processors};
 use crate::log::dir::{DirState, LogDir, PartitionFolder, PathKind, dir_above, folder_name};
 use crate::tools::progress::{Progress, Stage};
 use crate::tools::rebuild::Level;
-use crate::tools::threads::processors;
 
 /// How to verify.
 #[derive(Clone, Debug, Default)]
@@ -199,15 +199,12 @@ fn verify_targets(targets: &[Target], options: &VerifyOptions) -> Result<Vec<Fin
                 None => None,
             },
         };
-        let mut outcomes = outcomes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut outcomes = lock(&outcomes);
         outcomes.extend(outcome);
         Ok(())
     })?;
     let mut checked: BTreeMap<usize, BTreeMap<usize, Checked>> = BTreeMap::new();
-    for outcome in outcomes
-        .into_inner()
-        .unwrap_or_else(PoisonError::into_inner)
-    {
+    for outcome in into_inner(outcomes) {
         match outcome {
             Outcome::Segment(p, n, segment) => {
                 checked.entry(p).or_default().insert(n, *segment);

@@ -6,22 +6,18 @@
 //! The calling thread is one of them: it alone hears of interruptions ([`interrupt`]), and has the others stop.
 
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
-use std::time::Duration;
 
 use super::records::{BatchCheck, Doubt};
 use crate::error::{Error, Result};
 use crate::format::batch::BatchHeader;
 use crate::io::interrupt;
 use crate::io::region::Region;
+use crate::io::threads::{Cancellation, POLL_INTERVAL, guarded, lock};
 use crate::tools::progress::Progress;
 use crate::types::{Offset, Position};
-
-/// How long an idle thread sleeps before it asks whether it is still wanted.
-const NAP: Duration = Duration::from_millis(20);
 
 /// Batches of one window of a file.
 #[derive(Debug)]
@@ -103,19 +99,8 @@ pub(super) struct Pool {
     threads: usize,
     state: Mutex<State>,
     wake: Condvar,
-    is_over: Arc<AtomicBool>,
+    cancellation: Cancellation,
     progress: Arc<Progress>,
-}
-
-/// A panic here must not leave the other threads waiting.
-fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(work))
-        .unwrap_or_else(|panic| Err(Error::panicked(panic.as_ref())))
-}
-
-/// Data that a panicking thread left is as whole as before: nothing here is written in steps.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Pool {
@@ -126,7 +111,7 @@ impl Pool {
             threads: threads.max(1),
             state: Mutex::default(),
             wake: Condvar::new(),
-            is_over: Arc::default(),
+            cancellation: Cancellation::default(),
             progress,
         }
     }
@@ -143,13 +128,8 @@ impl Pool {
         let helpers = self.threads.saturating_sub(1);
         thread::scope(|scope| {
             for _ in 0..helpers {
-                let thread = thread::Builder::new().name("kafkalog-verify".to_owned());
-                // Without it the work takes longer.
-                let _ = thread.spawn_scoped(scope, || {
-                    let over = Arc::clone(&self.is_over);
-                    let is_over = move || over.load(Ordering::Acquire);
-                    interrupt::with_cancellation(is_over, || self.work(count, task));
-                });
+                let work = || self.work(count, task);
+                self.cancellation.spawn(scope, "kafkalog-verify", work);
             }
             self.work(count, task);
         });
@@ -162,7 +142,7 @@ impl Pool {
     /// Has the others stop.
     fn fail(&self, error: Error) {
         lock(&self.state).failed.get_or_insert(error);
-        self.is_over.store(true, Ordering::Release);
+        self.cancellation.cancel();
         self.wake.notify_all();
     }
 
@@ -172,7 +152,7 @@ impl Pool {
             if let Err(error) = interrupt::check() {
                 self.fail(error);
             }
-            if self.is_over.load(Ordering::Acquire) {
+            if self.cancellation.is_cancelled() {
                 return;
             }
             let mut state = lock(&self.state);
@@ -194,7 +174,7 @@ impl Pool {
             } else if state.running == 0 {
                 return;
             } else {
-                drop(self.wake.wait_timeout(state, NAP));
+                drop(self.wake.wait_timeout(state, POLL_INTERVAL));
             }
         }
     }
@@ -221,7 +201,7 @@ impl Pool {
     pub(super) fn wait(&self, ticket: &Ticket, check: &mut BatchCheck) -> Result<()> {
         while ticket.open.load(Ordering::Acquire) > 0 {
             interrupt::check()?;
-            if self.is_over.load(Ordering::Acquire) {
+            if self.cancellation.is_cancelled() {
                 return Err(Error::Interrupted);
             }
             let mut state = lock(&self.state);
@@ -229,7 +209,7 @@ impl Pool {
                 drop(state);
                 self.carry_out(job, check);
             } else if ticket.open.load(Ordering::Acquire) > 0 {
-                drop(self.wake.wait_timeout(state, NAP));
+                drop(self.wake.wait_timeout(state, POLL_INTERVAL));
             }
         }
         Ok(())
@@ -241,7 +221,7 @@ impl Pool {
     /// `Interrupted` where the work is over.
     pub(super) fn note(&self, bytes: u64) -> Result<()> {
         self.progress.add(bytes);
-        if self.is_over.load(Ordering::Acquire) {
+        if self.cancellation.is_cancelled() {
             return Err(Error::Interrupted);
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use super::progress::Progress;
 use crate::error::{Error, Result};
@@ -12,6 +12,7 @@ use crate::io::atomic;
 use crate::io::disk::Disk;
 use crate::io::file::read_small;
 use crate::io::lock::LogDirLock;
+use crate::io::threads::lock;
 use crate::log::dir::{
     CLEAN_SHUTDOWN, DirState, LOG_START, LogDir, Offsets, RECOVERY_POINT, REPLICATION, text_limit,
 };
@@ -70,7 +71,7 @@ struct OpenDir {
 
 impl OpenDir {
     fn known(&self) -> MutexGuard<'_, Option<Known>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.known)
     }
 }
 
@@ -78,16 +79,16 @@ impl OpenDir {
 static OPEN: Mutex<Vec<Weak<OpenDir>>> = Mutex::new(Vec::new());
 
 /// The entry of a log dir, which the first to ask adds.
-fn open_dir(lock: LogDirLock) -> Arc<OpenDir> {
-    let mut dirs = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+fn open_dir(held: LogDirLock) -> Arc<OpenDir> {
+    let mut dirs = lock(&OPEN);
     // A forked child does not have open what its parent has.
     dirs.retain(|dir| dir.upgrade().is_some_and(|dir| dir.lock.is_held()));
     let same = dirs.iter().filter_map(Weak::upgrade);
-    if let Some(dir) = same.into_iter().find(|dir| dir.lock.is_same(&lock)) {
+    if let Some(dir) = same.into_iter().find(|dir| dir.lock.is_same(&held)) {
         return dir;
     }
     let known = Mutex::new(None);
-    let dir = Arc::new(OpenDir { lock, known });
+    let dir = Arc::new(OpenDir { lock: held, known });
     dirs.push(Arc::downgrade(&dir));
     dir
 }
