@@ -255,7 +255,7 @@ impl BatchFilter {
             return self.recompress(batch, header, codec, out);
         }
         let base_offset = if header.is_legacy() {
-            seen.first_kept
+            seen.first_kept.min(header.last_offset())
         } else {
             header.base_offset
         };
@@ -267,15 +267,12 @@ impl BatchFilter {
         };
         self.builder.restart(options);
         self.put_kept(batch, header)?;
-        // Else the producer's next batch would seem to leave sequences out.
-        if !header.is_legacy()
-            || (self.rules.keeps_ends && verdict.retention == BatchRetention::RetainEmpty)
-        {
-            self.builder.reach(if header.is_legacy() {
-                header.last_offset().max(seen.last_kept)
-            } else {
-                header.last_offset()
-            })?;
+        // Else the producer's next batch would seem to leave sequences out, and one with records beyond its end, which
+        // consumers read, would reach into the next.
+        let last = header.last_offset();
+        let counts = self.rules.keeps_ends && verdict.retention == BatchRetention::RetainEmpty;
+        if !header.is_legacy() || counts || seen.last_kept > last {
+            self.builder.reach(last)?;
         }
         let begun = out.len();
         self.builder.finish(&mut self.compressor, out)?;

@@ -54,6 +54,20 @@ def test_what_kafka_reads_is_read(name: str, on_corrupt: str, tmp_path: Path) ->
             assert reader.lost["firstOffset"].to_pylist() == [51]
 
 
+@pytest.mark.parametrize("name", [name for name in CASES if "no records" not in name])
+@pytest.mark.parametrize("on_corrupt", ["raise", "skip"])
+def test_what_kafka_reads_is_raised(name: str, on_corrupt: str, tmp_path: Path) -> None:
+    """Records beyond their wrapper's offset stay where they are, and their batch does not reach into the next."""
+    log, expected = CASES[name]
+    folder = tmp_path / "data" / "t-0"
+    folder.mkdir(parents=True)
+    (folder / f"{0:020}.log").write_bytes(log + batch([Record(51, T, b"k", b"v")]))
+    how: dict[str, Any] = {"on_corrupt": on_corrupt}
+    kafkalog.rewrite(tmp_path / "data", tmp_path / "out", magic=2, **how)
+    rows = [(row.offset, row.timestamp) for row in naive.rows(tmp_path / "out" / "t-0")]
+    assert rows == [*expected, (51, T)]
+
+
 def _three(
     times: Sequence[int] = (0, 1, 2),
     offsets: Sequence[int] = (1, 2, 3),
