@@ -214,7 +214,7 @@ impl Disk {
     /// Gives a file blocks beyond its end, which its length does not show; returns whether it got them. It may well not:
     /// the disk has none to spare, or no such thing.
     #[must_use]
-    pub fn make_room(&self, file: &File, position: u64, len: u64) -> bool {
+    pub fn make_room(file: &File, position: u64, len: u64) -> bool {
         #[cfg(target_os = "linux")]
         {
             let flags = rustix::fs::FallocateFlags::KEEP_SIZE;
@@ -272,7 +272,7 @@ impl Disk {
     ///
     /// # Errors
     /// `Io`.
-    pub fn set_modified_ms(&self, path: &Path, ms: i64) -> Result<()> {
+    pub fn set_modified_ms(path: &Path, ms: i64) -> Result<()> {
         let since = Duration::from_millis(ms.unsigned_abs());
         let time = if ms < 0 {
             UNIX_EPOCH.checked_sub(since)

@@ -117,7 +117,7 @@ impl Storage for DiskFolder {
     }
 
     fn set_modified_ms(&self, name: &str, ms: TimestampMs) -> Result<()> {
-        self.disk.set_modified_ms(&self.path_of(name), ms)
+        Disk::set_modified_ms(&self.path_of(name), ms)
     }
 
     fn sync_names(&self) -> Result<()> {
@@ -242,7 +242,7 @@ impl StoredFile for DiskFile {
     }
 
     fn make_room(&self, position: u64, length: u64) -> bool {
-        self.disk.make_room(&self.reader.file, position, length)
+        Disk::make_room(&self.reader.file, position, length)
     }
 
     fn free_room(&self, least: u64) -> Result<bool> {

@@ -11,6 +11,10 @@ use crate::io::atomic;
 use crate::log::dir::{META_PROPERTIES, read_parsed};
 
 /// Whose a log dir is: what `meta.properties` says (KIP-858).
+#[cfg_attr(
+    not(feature = "internal"),
+    expect(clippy::struct_field_names, reason = "the names of the properties")
+)]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     /// `cluster.id`.
