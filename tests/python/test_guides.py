@@ -222,7 +222,7 @@ def test_care_examples_run(tmp_path: Path) -> None:
     explain_and_retain, compact, rewrite = documents.blocks("care", "sh")
     shown = shell(explain_and_retain, tmp_path, tmp_path)
     assert "can be freed now" in shown
-    assert "would be deleted" in shown
+    assert "bytes would be left out" in shown
     assert "record(s) would be dropped" in shell(rewrite, tmp_path, tmp_path)
     assert kafkalog.LogDir(tmp_path / "data" / "retained").partitions()
     assert "would be saved" in shell(compact, tmp_path, tmp_path)
