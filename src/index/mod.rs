@@ -5,7 +5,7 @@
 //! | [`offset`] | from offsets to positions |
 //! | [`time`] | from timestamps to offsets |
 //! | [`read`] | what the two have in common |
-//! | [`search`] | Kafka's search, which entries in any order do not mislead otherwise than Kafka |
+//! | [`search`] | Kafka's binary search; on unsorted entries it gives Kafka's answer |
 //! | [`txn`] | aborted transactions |
 //! | [`writable`] | the first two while they are written, as Kafka's classes |
 //!
@@ -26,9 +26,9 @@ use crate::io::region::Region;
 use crate::io::storage::ReadFile;
 
 pub(crate) mod offset;
-mod pace;
 pub(crate) mod read;
 pub(crate) mod search;
+mod spacing;
 pub(crate) mod time;
 pub(crate) mod txn;
 pub(crate) mod writable;

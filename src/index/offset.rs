@@ -3,8 +3,8 @@
 //! Entries rise in both fields. The answer to a lookup is where to begin scanning, so it is enough that the entry does
 //! not lie after the target; and as the file has no checksum, whoever uses a position verifies it against the log.
 
-use super::pace::Pace;
 use super::read::{ReadIndex, Slot};
+use super::spacing::EntrySpacing;
 use crate::error::{Error, Result};
 use crate::format::cursor::get_i32;
 use crate::format::entry::{OFFSET_ENTRY_SIZE, OffsetPosition};
@@ -26,7 +26,7 @@ pub type OffsetIndex = ReadIndex<OffsetPosition, OFFSET_ENTRY_SIZE>;
 /// Where to look first.
 #[derive(Clone, Debug)]
 pub struct Guide {
-    pace: Pace,
+    spacing: EntrySpacing,
     first: i32,
 }
 
@@ -54,8 +54,8 @@ impl Slot<OFFSET_ENTRY_SIZE> for OffsetPosition {
             .copied()
             .map(relative_offset)
             .unwrap_or_default();
-        let pace = Pace::of(first, last, slots.len());
-        Guide { pace, first }
+        let spacing = EntrySpacing::of(first, last, slots.len());
+        Guide { spacing, first }
     }
 
     /// The first batch of a segment is never indexed: no entry has position 0, none but the first relative offset 0.
@@ -86,7 +86,7 @@ impl Slot<OFFSET_ENTRY_SIZE> for OffsetPosition {
         let target = target.saturating_sub(base_offset);
         let target = i32::try_from(target.clamp(i64::from(i32::MIN), i64::from(i32::MAX))).ok()?;
         let key = |n: usize| slots.get(n).map_or(i32::MAX, |&slot| relative_offset(slot));
-        guide.pace.floor(guide.first, slots.len(), target, key)
+        guide.spacing.floor(guide.first, slots.len(), target, key)
     }
 }
 

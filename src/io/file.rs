@@ -128,7 +128,7 @@ pub(crate) fn read_small(path: &Path, limit: u64) -> Result<Vec<u8>> {
     ensure_small(path, about.len(), limit)?;
     let mut bytes = Vec::new();
     let length = usize::try_from(about.len()).unwrap_or(usize::MAX);
-    read_into(&file, &mut bytes, 0, length).map_err(Error::io(path))?;
+    read_into(&mut bytes, length, |bytes| read_at(&file, bytes, 0)).map_err(Error::io(path))?;
     Ok(bytes)
 }
 
@@ -144,22 +144,21 @@ pub(crate) fn ensure_small(path: &Path, length: u64, limit: u64) -> Result<()> {
     Err(Error::corrupt_index("file length", limit, expected, length).at(path))
 }
 
-/// Replaces `buffer` by the `len` bytes at `position`, or fewer where the file ends. What it held is written over, so that
-/// only memory it gains is zeroed first, and one call reads all (`read_to_end` begins with 8 KiB and doubles).
+/// Replaces `buffer` by what `read` makes of `len` bytes, or fewer. What it held is written over, so that only memory it gains
+/// is zeroed first, and one call reads all (`read_to_end` begins with 8 KiB and doubles).
 ///
 /// # Errors
-/// What the operating system reports, interruptions aside.
+/// Those of `read`; no memory.
 pub(crate) fn read_into(
-    file: &File,
     buffer: &mut Vec<u8>,
-    position: u64,
     len: usize,
+    read: impl FnOnce(&mut [u8]) -> io::Result<usize>,
 ) -> io::Result<()> {
     if buffer.len() < len {
         buffer.try_reserve_exact(len.saturating_sub(buffer.len()))?;
     }
     buffer.resize(len, 0);
-    let read = read_at(file, buffer, position)?;
+    let read = read(buffer)?;
     buffer.truncate(read);
     Ok(())
 }

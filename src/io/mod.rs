@@ -8,7 +8,7 @@
 //! | [`entry_file`] | index files, wherever they are |
 //! | [`mod@file`] | a stretch of a file |
 //! | [`folder`] | a folder on a disk |
-//! | [`index_file`] | index files on a disk, mapped, under a writer and its readers |
+//! | [`index_file`] | index files on a disk, mapped, under a writer |
 //! | [`interrupt`] | whether the answer is still wanted |
 //! | [`kept_map`] | maps that a plan made, kept for the reader |
 //! | [`links`] | files with several names |

@@ -229,23 +229,3 @@ pub(crate) fn read_exact_at(file: &dyn ReadFile, buffer: &mut [u8], position: u6
         Err(error) => Err(Error::io(file.path())(error)),
     }
 }
-
-/// Replaces `buffer` by the `len` bytes at `position`, or fewer where the file ends. What it held is written over, so that
-/// only memory it gains is zeroed first, and one call reads all.
-///
-/// # Errors
-/// What the storage reports.
-pub(crate) fn read_range(
-    file: &dyn ReadFile,
-    buffer: &mut Vec<u8>,
-    position: u64,
-    len: usize,
-) -> io::Result<()> {
-    if buffer.len() < len {
-        buffer.try_reserve_exact(len.saturating_sub(buffer.len()))?;
-    }
-    buffer.resize(len, 0);
-    let read = file.read_at(buffer, position)?;
-    buffer.truncate(read);
-    Ok(())
-}

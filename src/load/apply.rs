@@ -7,7 +7,7 @@ use super::plan::Plan;
 use crate::error::{Error, Result};
 use crate::io::atomic::beside;
 use crate::io::disk::Disk;
-use crate::io::file::{open, open_as, read_into};
+use crate::io::file::{open, open_as, read_at, read_into};
 use crate::io::folder::DiskFolder;
 use crate::io::interrupt;
 use crate::io::links::detach;
@@ -149,7 +149,10 @@ fn copy_parts(
         while at < end {
             interrupt::check()?;
             let left = usize::try_from(end.saturating_sub(at)).unwrap_or(CHUNK);
-            read_into(&from, &mut chunk, at, left.min(CHUNK)).map_err(Error::io(source))?;
+            read_into(&mut chunk, left.min(CHUNK), |chunk| {
+                read_at(&from, chunk, at)
+            })
+            .map_err(Error::io(source))?;
             if chunk.is_empty() {
                 return Err(Error::io(source)(became_shorter()));
             }

@@ -22,8 +22,9 @@ use std::vec;
 
 use crate::error::Result;
 use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
+use crate::io::file::read_into;
 use crate::io::interrupt;
-use crate::io::storage::{ReadFile, read_range};
+use crate::io::storage::ReadFile;
 use crate::io::threads::processors;
 use crate::types::Position;
 
@@ -214,7 +215,9 @@ impl Windows {
             let left = self.end.saturating_sub(self.from);
             let wanted = left.min(WINDOW_AND_HEADER as u64);
             let wanted = usize::try_from(wanted).unwrap_or(WINDOW_AND_HEADER);
-            read_range(&*self.file, &mut self.buffer, self.from, wanted)?;
+            read_into(&mut self.buffer, wanted, |buffer| {
+                self.file.read_at(buffer, self.from)
+            })?;
             self.is_read = true;
         }
         Ok(())

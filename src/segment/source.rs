@@ -12,11 +12,12 @@ use std::sync::Arc;
 
 use crate::error::{Error, FaultKind, Result};
 use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
+use crate::io::file::read_into;
 use crate::io::folder::DiskReader;
 use crate::io::interrupt;
 use crate::io::mapping::Mapping;
 use crate::io::region::{Region, spare};
-use crate::io::storage::{ReadFile, read_range};
+use crate::io::storage::ReadFile;
 use crate::io::words::prefetch;
 use crate::types::Position;
 
@@ -323,7 +324,8 @@ impl SegmentSource {
         let ahead = usize::try_from(self.end.saturating_sub(position)).unwrap_or(usize::MAX);
         let len = access.window().min(ahead).max(wanted).min(left);
         let mut buffer = spare(len);
-        read_range(&**file, &mut buffer, position, len).map_err(Error::io(&self.path))?;
+        read_into(&mut buffer, len, |buffer| file.read_at(buffer, position))
+            .map_err(Error::io(&self.path))?;
         self.start = position;
         self.ready = position.saturating_add(buffer.len() as u64);
         if buffer.len() < len {

@@ -14,8 +14,9 @@ use crate::format::batch::{
     MIN_LENGTH, RECORD_BATCH_OVERHEAD,
 };
 use crate::format::cursor::{get_i32, get_i64, get_u8};
+use crate::io::file::read_into;
 use crate::io::interrupt;
-use crate::io::storage::{ReadFile, read_range};
+use crate::io::storage::ReadFile;
 use crate::segment::batches::CURRENT_MAGIC;
 use crate::segment::source::{Access, SegmentSource};
 use crate::types::{Offset, Position};
@@ -188,8 +189,10 @@ impl Search {
             if from < self.start || from.saturating_add(needed) > ready {
                 interrupt::check()?;
                 let wanted = usize::try_from(left).unwrap_or(WINDOW).min(WINDOW);
-                read_range(&*self.file, &mut self.window, from, wanted)
-                    .map_err(Error::io(self.file.path()))?;
+                read_into(&mut self.window, wanted, |window| {
+                    self.file.read_at(window, from)
+                })
+                .map_err(Error::io(self.file.path()))?;
                 self.start = from;
                 if (self.window.len() as u64) < needed {
                     break;

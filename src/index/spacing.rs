@@ -7,14 +7,14 @@ use std::hint::select_unpredictable;
 
 /// How far from the corrected guess the answer is expected.
 const WINDOW: usize = 8;
-/// Bits after the point of a [`Pace`].
+/// Bits after the point of a [`EntrySpacing`].
 const SCALE_BITS: u32 = 32;
 
 /// How many entries an offset is worth on average, in fixed point. A wrong one costs time only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Pace(u64);
+pub(super) struct EntrySpacing(u64);
 
-impl Pace {
+impl EntrySpacing {
     /// Of `entries` entries from relative offset `first` to `last`; 0 where the file is broken and no guess is better than
     /// another: entries rise, so their span is at least as long as their steps.
     #[inline]
