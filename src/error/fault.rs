@@ -21,22 +21,21 @@ pub struct Location {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FaultKind {
-    /// A checksum differs from the bytes.
+    /// A checksum that differs from the bytes.
     Crc,
-    /// A batch's length is none that its format allows.
+    /// A batch's length that its format does not allow.
     Length,
-    /// A batch ends before its length says.
+    /// A batch that ends before its length says.
     Torn,
     /// A magic that this build does not know.
     Magic,
-    /// A batch's offsets or leader epoch contradict each other, its neighbours or its segment.
+    /// Offsets or a leader epoch that contradict each other, the neighbours or the segment.
     Order,
-    /// The number of records is none.
+    /// A number of records below 0.
     RecordsCount,
-    /// A segment is longer than Kafka's positions reach, or shorter than it was.
+    /// A segment that is longer than Kafka's positions reach, or shorter than it was.
     SegmentSize,
-    /// The control record of a transaction is of a type that ends none, for which Kafka throws another exception than for
-    /// damage.
+    /// A transaction's control record of a type that ends none: Kafka throws another exception than for damage.
     ControlType,
     /// Anything else.
     #[default]

@@ -146,6 +146,18 @@ impl Error {
         Self::CorruptRecord(Self::fault(what, position, expected, found))
     }
 
+    /// [`Error::corrupt`] of a kind, in one call: readers make these checks for every batch.
+    #[cold]
+    pub(crate) fn corrupt_of(
+        kind: FaultKind,
+        what: &'static str,
+        position: Position,
+        expected: impl fmt::Display,
+        found: impl fmt::Display,
+    ) -> Self {
+        Self::corrupt(what, position, expected, found).of_kind(kind)
+    }
+
     /// [`Error::CorruptIndex`] at a position in the file.
     #[cold]
     pub fn corrupt_index(
@@ -301,6 +313,8 @@ impl Error {
     }
 
     /// Says which kind of fault it is.
+    #[cold]
+    #[inline(never)]
     #[must_use]
     pub(crate) fn of_kind(mut self, kind: FaultKind) -> Self {
         if let Some(fault) = self.as_fault_mut() {

@@ -143,13 +143,13 @@ impl BatchHeader {
         };
         match usize::try_from(length) {
             Ok(size) if length >= MIN_LENGTH => Ok(size.checked_add(LOG_OVERHEAD)),
-            _ => Err(Error::corrupt(
+            _ => Err(Error::corrupt_of(
+                FaultKind::Length,
                 "batch length",
                 LENGTH_AT as u64,
                 format_args!("at least {MIN_LENGTH}"),
                 length,
-            )
-            .of_kind(FaultKind::Length)),
+            )),
         }
     }
 
@@ -184,13 +184,13 @@ impl BatchHeader {
         };
         let expected = RECORD_BATCH_OVERHEAD;
         let cut_off = || {
-            Error::corrupt(
+            Error::corrupt_of(
+                FaultKind::Torn,
                 "batch header",
                 0,
                 format_args!("{expected} bytes"),
                 head.len(),
             )
-            .of_kind(FaultKind::Torn)
         };
         header.map(Some).ok_or_else(cut_off)
     }
@@ -241,38 +241,40 @@ impl BatchHeader {
                 "at least {} for magic {magic}",
                 RECORD_BATCH_OVERHEAD - LOG_OVERHEAD
             );
-            return Err(Error::corrupt(
+            return Err(Error::corrupt_of(
+                FaultKind::Length,
                 "batch length",
                 LENGTH_AT as u64,
                 expected,
                 size.saturating_sub(LOG_OVERHEAD),
-            )
-            .of_kind(FaultKind::Length));
+            ));
         }
         let Some(h) = bytes::<RECORD_BATCH_OVERHEAD>(data, 0) else {
             return Ok(None);
         };
         let header = Self::fields_v2(h, size, magic);
         match header.records_count {
-            Some(count) if count < 0 => {
-                Err(
-                    Error::corrupt("records count", RECORDS_COUNT_AT as u64, "0 or more", count)
-                        .of_kind(FaultKind::RecordsCount),
-                )
-            }
-            _ if header.last_offset_delta < 0 => Err(Error::corrupt(
+            Some(count) if count < 0 => Err(Error::corrupt_of(
+                FaultKind::RecordsCount,
+                "records count",
+                RECORDS_COUNT_AT as u64,
+                "0 or more",
+                count,
+            )),
+            _ if header.last_offset_delta < 0 => Err(Error::corrupt_of(
+                FaultKind::Order,
                 "last offset delta",
                 LAST_OFFSET_DELTA_AT as u64,
                 "0 or more",
                 header.last_offset_delta,
-            )
-            .of_kind(FaultKind::Order)),
-            _ if header.base_offset < 0 => {
-                Err(
-                    Error::corrupt("base offset", 0, "0 or more", header.base_offset)
-                        .of_kind(FaultKind::Order),
-                )
-            }
+            )),
+            _ if header.base_offset < 0 => Err(Error::corrupt_of(
+                FaultKind::Order,
+                "base offset",
+                0,
+                "0 or more",
+                header.base_offset,
+            )),
             _ => Ok(Some(header)),
         }
     }
@@ -508,13 +510,13 @@ impl BatchHeader {
         } else {
             ("crc (CRC-32C)", CRC_AT)
         };
-        Error::corrupt(
+        Error::corrupt_of(
+            FaultKind::Crc,
             name,
             at as u64,
             format_args!("{:#010x} as stored", self.crc),
             format_args!("{computed:#010x} over the bytes"),
         )
-        .of_kind(FaultKind::Crc)
     }
 }
 

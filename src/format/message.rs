@@ -80,7 +80,8 @@ impl Message {
             }
         };
         let timestamp = timestamp.ok_or_else(|| {
-            Error::corrupt(
+            Error::corrupt_of(
+                FaultKind::Length,
                 "message size",
                 LENGTH_AT as u64,
                 format_args!(
@@ -89,7 +90,6 @@ impl Message {
                 ),
                 size.saturating_sub(LOG_OVERHEAD),
             )
-            .of_kind(FaultKind::Length)
         })?;
         let key = delimited(data, key_at, "message key length")?;
         let value = delimited(data, key.end(), "message value length")?;

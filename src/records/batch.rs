@@ -190,3 +190,90 @@ impl<'a> BatchRecords<'a> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compress::{Codec, Compressor};
+    use crate::records::builder::{BatchBuilder, BatchOptions};
+    use crate::records::plain;
+    use crate::types::Compression;
+
+    fn batch(codec: Compression, records: i64) -> Vec<u8> {
+        let mut builder = BatchBuilder::new(BatchOptions {
+            codec: Codec::new(codec),
+            ..BatchOptions::default()
+        })
+        .unwrap();
+        for n in 0..records {
+            builder.append(n, n, Some(b"key"), None, &[]).unwrap();
+        }
+        let mut out = Vec::new();
+        builder.finish(&mut Compressor::new(), &mut out).unwrap();
+        out
+    }
+
+    #[test]
+    fn as_the_plain_decoder() {
+        let mut decoder = BatchDecoder::default();
+        for codec in [Compression::None, Compression::Lz4] {
+            let batch = batch(codec, 700);
+            let header = BatchHeader::parse(&batch).unwrap().unwrap();
+            let (mut arena, mut expected) = (Vec::new(), Vec::new());
+            let mut decompressor = Decompressor::new();
+            let limit = DecodeLimit::default();
+            let slots = &mut expected;
+            plain::batch(
+                &batch,
+                0,
+                &header,
+                &mut decompressor,
+                &mut arena,
+                limit,
+                slots,
+            )
+            .unwrap();
+            let mut records = decoder.open(&batch, &header).unwrap();
+            assert_eq!(records.all().unwrap(), expected, "{codec:?}");
+            assert!(
+                records
+                    .next(&mut [RecordSlot::default()])
+                    .unwrap()
+                    .is_none()
+            );
+            let mut again = decoder.reopen(&batch, &header).unwrap();
+            let first = *again
+                .next(&mut [RecordSlot::default()])
+                .unwrap()
+                .unwrap()
+                .first()
+                .unwrap();
+            assert_eq!(first.key(again.bytes()), Some(b"key".as_slice()));
+        }
+    }
+
+    #[test]
+    fn errors_are_placed_in_the_batch() {
+        let mut decoder = BatchDecoder::default();
+        for (codec, place) in [
+            (Compression::None, "byte 61: "),
+            (Compression::Lz4, "(byte 0 of the decompressed records)"),
+        ] {
+            // A length of 0 in place of the first record's.
+            let mut batch = batch(codec, 1);
+            let at = batch.windows(2).rposition(|two| two == [0x12, 0]).unwrap();
+            batch[at] = 0;
+            let header = BatchHeader::parse(&batch).unwrap().unwrap();
+            let error = decoder.open(&batch, &header).unwrap().check().unwrap_err();
+            assert!(error.to_string().contains(place), "{error}");
+        }
+        let batch = batch(Compression::None, 1);
+        let mut header = BatchHeader::parse(&batch).unwrap().unwrap();
+        header.records_count = Some(-1);
+        let error = decoder.open(&batch, &header).unwrap_err().to_string();
+        assert!(
+            error.contains("byte 57: records count: expected 0 or more, found -1"),
+            "{error}"
+        );
+    }
+}

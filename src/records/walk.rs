@@ -13,7 +13,7 @@
 //! A record is bound by a chain of loads (its length says where the next one is), so the common shape is taken on
 //! loops of their own: one 8-byte load holds all numbers but the value's length, and one comparison of its continuation
 //! bits says that they are as wide as the loop was made for. Whatever does not fit is decoded field by field
-//! ([`Record::parse`]), which is also the only place that finds fault. `records::plain` is the oracle for both.
+//! (`Walk::careful`), which is also the only place that finds fault. `records::plain` is the oracle for both.
 
 mod alike;
 
@@ -21,8 +21,7 @@ use self::alike::Alike;
 use super::RecordSlot;
 use crate::error::{Error, Result};
 use crate::format::batch::BatchHeader;
-use crate::format::record::{Field, Record};
-use crate::format::varint::unzigzag32;
+use crate::format::varint::{get_varint, get_varlong, unzigzag32};
 use crate::io::words::Words;
 use crate::types::{Offset, TimestampMs};
 
@@ -271,30 +270,104 @@ impl Walk {
     #[cold]
     #[inline(never)]
     fn careful(&self, records: &[u8], slot: &mut RecordSlot) -> Result<usize> {
-        let record = Record::parse(records, self.at)?;
+        let start = self.at;
+        let cut = |what| {
+            Error::invalid(
+                what,
+                start as u64,
+                "a record within the batch",
+                "one that runs past its end",
+            )
+        };
+        let mut at = start;
+        let length = get_varint(records, &mut at).ok_or_else(|| cut("record length"))?;
+        let body = at;
+        let end = usize::try_from(length)
+            .ok()
+            .and_then(|length| body.checked_add(length))
+            .filter(|&end| end <= records.len());
+        let Some(end) = end else {
+            let left = records.len().saturating_sub(body);
+            return Err(Error::invalid(
+                "record length",
+                start as u64,
+                format_args!("0 to {left}"),
+                length,
+            ));
+        };
+        at = at.saturating_add(1);
+        let timestamp_delta =
+            get_varlong(records, &mut at).ok_or_else(|| cut("timestamp delta"))?;
+        let offset_delta = get_varint(records, &mut at).ok_or_else(|| cut("offset delta"))?;
+        let (key_start, key_len) = nullable(records, &mut at).ok_or_else(|| cut("key"))?;
+        let (value_start, value_len) = nullable(records, &mut at).ok_or_else(|| cut("value"))?;
+        let headers = headers(records, &mut at, cut)?;
+        if at != end {
+            let found = at.saturating_sub(body);
+            return Err(Error::invalid(
+                "record",
+                start as u64,
+                format_args!("{length} bytes"),
+                format_args!("{found} by its fields"),
+            ));
+        }
         *slot = RecordSlot {
-            offset: self
-                .base_offset
-                .wrapping_add(i64::from(record.offset_delta)),
+            offset: self.base_offset.wrapping_add(i64::from(offset_delta)),
             timestamp: self
                 .append_timestamp
-                .unwrap_or(self.base_timestamp.wrapping_add(record.timestamp_delta)),
-            key_start: narrow(record.key.start),
-            key_len: length(record.key),
-            value_start: narrow(record.value.start),
-            value_len: length(record.value),
-            headers_start: narrow(record.headers_start),
-            headers_count: record.headers_count,
+                .unwrap_or(self.base_timestamp.wrapping_add(timestamp_delta)),
+            key_start: narrow(key_start),
+            key_len,
+            value_start: narrow(value_start),
+            value_len,
+            headers_start: narrow(headers.0),
+            headers_count: headers.1,
         };
-        Ok(record.end)
+        Ok(end)
     }
 }
 
-/// The length of a field that lies in a source of at most 32 bits' length; -1 for null.
-fn length(field: Field) -> i32 {
-    field
-        .len
-        .map_or(-1, |len| i32::try_from(len).unwrap_or(i32::MAX))
+/// Headers: where the first one begins, and how many there are. `cut` is the fault of what runs past the batch's end.
+fn headers(
+    records: &[u8],
+    at: &mut usize,
+    cut: impl Fn(&'static str) -> Error,
+) -> Result<(usize, u32)> {
+    let count_at = *at;
+    let count = get_varint(records, at).ok_or_else(|| cut("header count"))?;
+    let left = records.len().saturating_sub(*at);
+    let count = u32::try_from(count)
+        .ok()
+        .filter(|&n| usize::try_from(n).is_ok_and(|n| n <= left))
+        .ok_or_else(|| {
+            let expected = format_args!("0 to {left}");
+            Error::invalid("header count", count_at as u64, expected, count)
+        })?;
+    let start = *at;
+    for _ in 0..count {
+        let key_at = *at as u64;
+        let (_, len) = nullable(records, at).ok_or_else(|| cut("header key"))?;
+        if len < 0 {
+            return Err(Error::invalid(
+                "header key length",
+                key_at,
+                "0 or more",
+                len,
+            ));
+        }
+        nullable(records, at).ok_or_else(|| cut("header value"))?;
+    }
+    Ok((start, count))
+}
+
+/// A length and that many bytes: where they begin and the length, -1 for null.
+fn nullable(records: &[u8], at: &mut usize) -> Option<(usize, i32)> {
+    let len = get_varint(records, at)?;
+    let start = *at;
+    *at = start
+        .checked_add(usize::try_from(len.max(0)).ok()?)
+        .filter(|&end| end <= records.len())?;
+    Some((start, len.max(-1)))
 }
 
 /// Bytes in which a head, a key of one length byte and the length of the value lie: one comparison for all of them.

@@ -123,8 +123,13 @@ impl BatchCursor {
         let head = source.bytes(position, RECORD_BATCH_OVERHEAD)?;
         let parsed = BatchHeader::parse(head).and_then(|header| {
             let cut = || {
-                Error::corrupt("batch header", 0, "a whole one", head.len())
-                    .of_kind(FaultKind::Torn)
+                Error::corrupt_of(
+                    FaultKind::Torn,
+                    "batch header",
+                    0,
+                    "a whole one",
+                    head.len(),
+                )
             };
             header.ok_or_else(cut)
         });
@@ -224,10 +229,7 @@ impl BatchCursor {
         }
         match head.get(MAGIC_AT) {
             Some(&magic) if magic > CURRENT_MAGIC => {
-                return Err(
-                    Error::unsupported("magic", MAGIC_AT as u64, "0, 1 or 2", magic)
-                        .of_kind(FaultKind::Magic),
-                );
+                return Err(unknown_magic(magic));
             }
             _ => {}
         }
@@ -246,7 +248,13 @@ impl BatchCursor {
             Some(end) if position > end => {
                 let expected = format!("a batch that begins at {end}, where it was planned to end");
                 let found = format!("one that reaches over it to {position}");
-                Err(Error::corrupt("batch", 0, expected, found).of_kind(FaultKind::Torn))
+                Err(Error::corrupt_of(
+                    FaultKind::Torn,
+                    "batch",
+                    0,
+                    expected,
+                    found,
+                ))
             }
             _ => Ok(()),
         }
@@ -258,33 +266,48 @@ impl BatchCursor {
         let last = header.last_offset();
         if header.base_offset < self.floor {
             let expected = format!("at least {}, after what comes before", self.floor);
-            return Err(
-                Error::corrupt("base offset", 0, expected, header.base_offset)
-                    .of_kind(FaultKind::Order),
-            );
+            return Err(Error::corrupt_of(
+                FaultKind::Order,
+                "base offset",
+                0,
+                expected,
+                header.base_offset,
+            ));
         }
         if let Some(next) = self.bounds.next_base_offset
             && last >= next
         {
             let expected = format!("below {next}, where the next segment begins");
-            return Err(Error::corrupt("last offset", 0, expected, last).of_kind(FaultKind::Order));
+            return Err(Error::corrupt_of(
+                FaultKind::Order,
+                "last offset",
+                0,
+                expected,
+                last,
+            ));
         }
         // A segment may span more than 2^31 offsets: those of cleaners before KAFKA-6264 do, Kafka reads them, and splits
         // them at its next start.
         if header.next_offset() <= header.base_offset {
             let expected = format!("{} or more, and an offset after it", header.base_offset);
-            return Err(Error::corrupt("last offset", 0, expected, last).of_kind(FaultKind::Order));
+            return Err(Error::corrupt_of(
+                FaultKind::Order,
+                "last offset",
+                0,
+                expected,
+                last,
+            ));
         }
         let epoch = header.partition_leader_epoch;
         if epoch < -1 || (epoch >= 0 && epoch < self.epoch) {
             let expected = format!("at least {}, as before", self.epoch);
-            return Err(Error::corrupt(
+            return Err(Error::corrupt_of(
+                FaultKind::Order,
                 "partition leader epoch",
                 LOG_OVERHEAD as u64,
                 expected,
                 epoch,
-            )
-            .of_kind(FaultKind::Order));
+            ));
         }
         Ok(())
     }
@@ -300,13 +323,13 @@ impl BatchCursor {
         if self.bounds.is_active && length == 0 && source.is_zero_from(position)? {
             return Ok(false);
         }
-        Err(Error::corrupt(
+        Err(Error::corrupt_of(
+            FaultKind::Length,
             "batch length",
             LENGTH_AT as u64,
             format_args!("at least {MIN_LENGTH}"),
             length,
-        )
-        .of_kind(FaultKind::Length))
+        ))
     }
 
     /// A batch whose length leads beyond the end: torn, or a length that lies.
@@ -321,10 +344,13 @@ impl BatchCursor {
         if self.bounds.is_active && self.length_lies(source, position)? {
             let expected = "a length that ends where the checksum or the next batch says";
             let found = size.saturating_sub(LOG_OVERHEAD as u64);
-            return Err(
-                Error::corrupt("batch length", LENGTH_AT as u64, expected, found)
-                    .of_kind(FaultKind::Length),
-            );
+            return Err(Error::corrupt_of(
+                FaultKind::Length,
+                "batch length",
+                LENGTH_AT as u64,
+                expected,
+                found,
+            ));
         }
         self.cut_off("batch", size, left)
     }
@@ -335,13 +361,13 @@ impl BatchCursor {
         if self.bounds.is_active {
             return Ok(false);
         }
-        Err(Error::corrupt(
+        Err(Error::corrupt_of(
+            FaultKind::Torn,
             what,
             0,
             format_args!("{needed} bytes"),
             format_args!("{left} to the end of the file"),
-        )
-        .of_kind(FaultKind::Torn))
+        ))
     }
 
     /// Whether the bytes after a torn-looking header show that only its length is wrong.
@@ -400,4 +426,9 @@ fn with_length_of(bytes: &[u8]) -> Option<BatchHeader> {
     head.get_mut(LENGTH_AT..LOG_OVERHEAD)?
         .copy_from_slice(&length.to_be_bytes());
     BatchHeader::parse(&head).ok()?
+}
+#[cold]
+fn unknown_magic(magic: u8) -> Error {
+    let error = Error::unsupported("magic", MAGIC_AT as u64, "0, 1 or 2", magic);
+    error.of_kind(FaultKind::Magic)
 }

@@ -411,11 +411,14 @@ fn check_size(path: &Path, size: u64) -> Result<()> {
         return Ok(());
     }
     let expected = format!("at most {MAX_SEGMENT_SIZE} bytes");
-    Err(
-        Error::corrupt("segment size", MAX_SEGMENT_SIZE, expected, size)
-            .of_kind(FaultKind::SegmentSize)
-            .at(path),
+    Err(Error::corrupt_of(
+        FaultKind::SegmentSize,
+        "segment size",
+        MAX_SEGMENT_SIZE,
+        expected,
+        size,
     )
+    .at(path))
 }
 
 #[cfg(test)]

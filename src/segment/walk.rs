@@ -156,7 +156,7 @@ impl LogWalk {
         };
         Err(self.locate(
             position,
-            Error::corrupt(what, 0, expected, found).of_kind(FaultKind::Order),
+            Error::corrupt_of(FaultKind::Order, what, 0, expected, found),
         ))
     }
 
@@ -171,15 +171,25 @@ impl LogWalk {
         if header.is_too_short() {
             let expected = format!("at least {}", RECORD_BATCH_OVERHEAD - LOG_OVERHEAD);
             let found = header.size.saturating_sub(LOG_OVERHEAD);
-            let error = Error::corrupt("batch length", LENGTH_AT as u64, expected, found)
-                .of_kind(FaultKind::Length);
+            let error = Error::corrupt_of(
+                FaultKind::Length,
+                "batch length",
+                LENGTH_AT as u64,
+                expected,
+                found,
+            );
             return Err(self.locate(position, error));
         }
         let error = match self.source.checksum(position, header)? {
             Some(computed) if computed == header.crc => return Ok(()),
             Some(computed) => header.crc_fault(computed),
-            None => Error::corrupt("batch", 0, format_args!("{} bytes", header.size), "an end")
-                .of_kind(FaultKind::Torn),
+            None => Error::corrupt_of(
+                FaultKind::Torn,
+                "batch",
+                0,
+                format_args!("{} bytes", header.size),
+                "an end",
+            ),
         };
         Err(self.locate(position, error))
     }

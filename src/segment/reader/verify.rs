@@ -56,11 +56,14 @@ impl SegmentReader {
         let (planned, now) = (self.source.planned_len(), self.source.len());
         if now < planned && !self.is_active && !self.ended {
             let what = "segment size";
-            return Err(
-                Error::corrupt(what, now, format_args!("{planned} bytes as planned"), now)
-                    .of_kind(FaultKind::SegmentSize)
-                    .at(self.source.path()),
-            );
+            return Err(Error::corrupt_of(
+                FaultKind::SegmentSize,
+                what,
+                now,
+                format_args!("{planned} bytes as planned"),
+                now,
+            )
+            .at(self.source.path()));
         }
         self.ended = true;
         Ok(())
@@ -80,8 +83,13 @@ impl SegmentReader {
                 if next.magic <= CURRENT_MAGIC && next.base_offset <= header.last_offset() =>
             {
                 let expected = format!("below {}, the next batch's", next.base_offset);
-                let error = Error::corrupt("base offset", position, expected, header.base_offset)
-                    .of_kind(FaultKind::Order);
+                let error = Error::corrupt_of(
+                    FaultKind::Order,
+                    "base offset",
+                    position,
+                    expected,
+                    header.base_offset,
+                );
                 Err(self.located(error, header))
             }
             _ => Ok(()),

@@ -146,8 +146,7 @@ impl<S: Storage> WritableSegment<S> {
         }
         let base = self.base_offset;
         let expected = format!("{base} to {} above it", i32::MAX);
-        let error =
-            Error::corrupt("last offset", position, expected, offset).of_kind(FaultKind::Order);
+        let error = Error::corrupt_of(FaultKind::Order, "last offset", position, expected, offset);
         Err(RecoveryFailure::Overflow(base, error.at(self.path())))
     }
 
