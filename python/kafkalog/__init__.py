@@ -47,6 +47,7 @@ from kafkalog.writer import AppendInfo, LogWriter, Record
 if TYPE_CHECKING:
     from kafkalog import spark, tables
     from kafkalog.rescue import rescue
+    from kafkalog.rescue.model import RescuePlan, RescueReport
     from kafkalog.tools import (
         CheckpointChange,
         CompactReport,
@@ -108,6 +109,8 @@ __all__ = [
     "RecordReader",
     "RecoveryNote",
     "RecoveryReport",
+    "RescuePlan",
+    "RescueReport",
     "RetainReport",
     "RewriteReport",
     "SegmentInfo",
@@ -153,7 +156,8 @@ if not TYPE_CHECKING:  # type checkers would take any name for an attribute
             return importlib.import_module(f"kafkalog.{name}")
         # Whatever else is public was imported above.
         if name in __all__:
-            found = globals()[name] = getattr(importlib.import_module("kafkalog.tools"), name)
+            home = "kafkalog.rescue.model" if name.startswith("Rescue") else "kafkalog.tools"
+            found = globals()[name] = getattr(importlib.import_module(home), name)
             return found
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

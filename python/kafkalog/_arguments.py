@@ -48,7 +48,7 @@ def listing(names: Iterable[str]) -> str:
 def did_you_mean(given: str, valid: Iterable[str]) -> str:
     """Suggest the nearest name, if one is near."""
     name = nearest(given, valid)
-    return "" if name is None else f", did you mean {name!r}?"
+    return "" if name is None else f" (did you mean {name!r}?)"
 
 
 def nearest(given: str, valid: Iterable[str]) -> str | None:

@@ -25,11 +25,11 @@ def refused(match: str, kind: type[Exception] = ValueError, **options: Any) -> N
 
 
 def test_near_names_are_suggested() -> None:
-    refused(r"unknown column 'offsets', did you mean 'offset'\?; valid are key, value", columns=["offsets"])
+    refused(r"unknown column 'offsets' \(did you mean 'offset'\?\); valid are key, value", columns=["offsets"])
     refused(r"did you mean 'timestampType'", columns="timestamptype")
-    refused(r"unknown starting_offsets 'earlyest', did you mean 'earliest'", starting_offsets="earlyest")
-    refused(r"unknown ending_offsets 'latst', did you mean 'latest'", ending_offsets="latst")
-    refused(r"unknown layout 'views', did you mean 'view'", layout="views")
+    refused(r"unknown starting_offsets 'earlyest' \(did you mean 'earliest'", starting_offsets="earlyest")
+    refused(r"unknown ending_offsets 'latst' \(did you mean 'latest'", ending_offsets="latst")
+    refused(r"unknown layout 'views' \(did you mean 'view'", layout="views")
     refused(r"unknown timestamp_unit 'ns'; valid are 'ms', 'us'|did you mean", timestamp_unit="ns")
 
 
@@ -98,7 +98,7 @@ def test_settings_are_a_config(tmp_path: Path) -> None:
         lambda: kafkalog.rebuild_indexes(DATA / "orders-0", config=wrong, dry_run=True),
         lambda: kafkalog.truncate(DATA / "orders-0", tmp_path / "new", offset=5, config=wrong),
     ):
-        with pytest.raises(ValueError, match=r"unknown topic setting 'segment.byte', did you mean 'segment.bytes'"):
+        with pytest.raises(ValueError, match=r"unknown topic setting 'segment.byte' \(did you mean 'segment.bytes'"):
             call()
     wrong = "segment.bytes=5"
     with pytest.raises(TypeError, match="config must be a LogConfig or a mapping of Kafka's names"):

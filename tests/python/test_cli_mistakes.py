@@ -242,7 +242,7 @@ def test_an_option_that_is_like_no_other_gets_no_hint(command: str, ask: Ask) ->
 
 def test_a_misspelt_command_gets_the_nearest_as_a_hint(ask: Ask) -> None:
     for command in COMMANDS:
-        one_line(ask(command + "x"), 2, f"invalid choice: '{command}x', did you mean {command!r}?")
+        one_line(ask(command + "x"), 2, f"invalid choice: '{command}x' (did you mean {command!r}?)")
 
 
 def typed() -> Iterator[tuple[str, str, argparse.Action]]:

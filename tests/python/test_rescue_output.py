@@ -482,3 +482,18 @@ def test_disks_of_a_real_cluster(tmp_path: Path, case: str) -> None:
     kinds = set(tables.cluster_metadata(out)["type"].to_pylist())
     assert not {"REGISTER_BROKER_RECORD", "REGISTER_CONTROLLER_RECORD"} & kinds
     assert {"USER_SCRAM_CREDENTIAL_RECORD", "ACCESS_CONTROL_ENTRY_RECORD", "CLIENT_QUOTA_RECORD"} <= kinds
+
+
+def test_a_report_is_text_and_a_table(tmp_path: Path) -> None:
+    one, _ = two_nodes(tmp_path)
+    report = kafkalog.rescue(str(one), tmp_path / "out")
+    assert isinstance(report, kafkalog.RescueReport)
+    rows = report.to_arrow().to_pylist()
+    assert [(row["topic"], row["partition"], row["logEndOffset"]) for row in rows] == [
+        (each.topic, each.partition, each.log_end_offset) for each in report.plan.choices
+    ]
+    assert str(report).splitlines()[-1].startswith(f"{len(rows)} partition(s) of ")
+    assert str(tmp_path / "out") in str(report)
+    planned = kafkalog.rescue(str(one), dry_run=True)
+    assert planned.to_arrow().equals(report.to_arrow())
+    assert "would be written" in str(planned)

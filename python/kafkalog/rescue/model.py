@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = [
     "Choice",
@@ -394,3 +397,48 @@ class RescueReport:
     def is_complete(self) -> bool:
         """Whether nothing that may have been acknowledged is missing."""
         return self.plan.is_complete
+
+    def __str__(self) -> str:
+        partitions, topics = len(self.plan.choices), len({each.topic for each in self.plan.choices})
+        done = "would be written" if self.dry_run else f"written to {self.out}"
+        whole = "complete" if self.is_complete else "not complete: acknowledged records are missing"
+        summary = f"{partitions} partition(s) of {topics} topic(s) {done}, {self.bytes} bytes; {whole}"
+        return "\n".join([*map(str, self.plan.findings), summary])
+
+    def to_arrow(self) -> pa.Table:
+        """Return the partitions as rows.
+
+        Returns
+        -------
+        pyarrow.Table
+            ``topic``, ``partition``, ``topicId``, ``logStartOffset``, ``logEndOffset``, ``leaderEpoch``, ``path`` (the
+            folder that most was taken from, null for none), ``lost`` (offsets without a record) and ``reasons``.
+        """
+        import pyarrow as pa
+
+        rows = [
+            {
+                "topic": each.topic,
+                "partition": each.partition,
+                "topicId": each.topic_id,
+                "logStartOffset": each.log_start_offset,
+                "logEndOffset": each.log_end_offset,
+                "leaderEpoch": each.leader_epoch,
+                "path": None if each.replica is None else each.replica.path,
+                "lost": sum(end - first for first, end in each.lost),
+                "reasons": list(each.reasons),
+            }
+            for each in self.plan.choices
+        ]
+        fields = [
+            pa.field("topic", pa.string()),
+            pa.field("partition", pa.int32()),
+            pa.field("topicId", pa.string()),
+            pa.field("logStartOffset", pa.int64()),
+            pa.field("logEndOffset", pa.int64()),
+            pa.field("leaderEpoch", pa.int32()),
+            pa.field("path", pa.string()),
+            pa.field("lost", pa.int64()),
+            pa.field("reasons", pa.list_(pa.string())),
+        ]
+        return pa.Table.from_pylist(rows, schema=pa.schema(fields))
