@@ -430,7 +430,7 @@ class RescueReport:
             }
             for each in self.plan.choices
         ]
-        fields = [
+        fields: list[pa.Field[Any]] = [
             pa.field("topic", pa.string()),
             pa.field("partition", pa.int32()),
             pa.field("topicId", pa.string()),
