@@ -55,7 +55,7 @@ pub(crate) const fn wrong_unit(
     }
 }
 
-/// How a batch's records are compressed (`CompressionType`).
+/// Codec of a batch's records (`CompressionType`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Compression {
     /// Stored as they are.
@@ -123,7 +123,7 @@ impl fmt::Display for Compression {
     }
 }
 
-/// Who set a record's timestamp (`TimestampType`).
+/// Source of a record's timestamp (`TimestampType`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TimestampType {
     /// Magic 0 has no timestamp.
@@ -156,7 +156,7 @@ impl TimestampType {
     }
 }
 
-/// Who appends, and so how much is asked of it (`AppendOrigin`).
+/// Origin of an append, which determines what is checked (`AppendOrigin`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AppendOrigin {
     /// A leader's batches, copied: nothing is refused for its producer.

@@ -52,7 +52,7 @@ impl Compressor {
     }
 }
 
-/// Why a library would not; memory is all that is known to fail.
+/// Reason why a library refused; running out of memory is the only known one.
 pub(super) type Refused = std::borrow::Cow<'static, str>;
 
 /// `len` bytes more after what `out` holds, zeroed, to be written over.

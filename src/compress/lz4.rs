@@ -34,7 +34,7 @@ const STORED: u32 = 0x8000_0000;
 /// A match length byte of 255 yields 255 bytes, and nothing in the format expands more.
 const MAX_RATIO: usize = 255;
 
-/// What the last blocks expanded to, so that the room made for the next one is about what it needs.
+/// Size of the last blocks when decoded, so that the buffer for the next one is about large enough.
 #[derive(Debug)]
 pub(super) struct Lz4 {
     /// Output for 16 bytes of input.
@@ -232,7 +232,7 @@ impl Lz4 {
     }
 }
 
-/// Why a block was not decoded.
+/// Reason why a block was not decoded.
 enum Refused {
     /// It holds more than the output takes.
     Room,
@@ -240,7 +240,7 @@ enum Refused {
     Data(String),
 }
 
-/// Why liblz4 did not decode a block into as much memory as `output` is.
+/// Finds out why liblz4 did not decode a block into as much memory as `output` has.
 #[cold]
 fn why_not(block: &[u8], output: &mut [u8]) -> Refused {
     match decompress_into(block, output) {

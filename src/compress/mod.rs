@@ -36,7 +36,7 @@ use crate::types::Compression;
 pub struct DecodeLimit(pub usize);
 
 impl DecodeLimit {
-    /// What positions inside one block can name.
+    /// Largest value of a position inside one block.
     pub const MAX: Self = Self(0x7fff_ffff);
 
     /// The limit in bytes, never above [`DecodeLimit::MAX`].
@@ -128,7 +128,7 @@ impl<'a> Sink<'a> {
         self.limit.saturating_sub(self.written())
     }
 
-    /// What this call wrote from its `at`-th byte on.
+    /// Bytes that this call wrote, from its `at`-th byte on.
     fn since(&self, at: usize) -> &[u8] {
         self.out
             .get(self.base.saturating_add(at)..)

@@ -160,7 +160,7 @@ fn the_limit_is_exact() {
     assert_eq!(DecodeLimit(usize::MAX).bytes(), 0x7fff_ffff);
 }
 
-/// What 64 MiB of zeros shrink to, against a limit of 1 MiB: refused, and no more than a few times the limit is held.
+/// 64 MiB of zeros, compressed, against a limit of 1 MiB: refused, and no more than a few times the limit is held.
 #[test]
 fn bombs() {
     let zeros = vec![0u8; 64 << 20];
@@ -246,8 +246,8 @@ fn gzip_members_and_what_follows() {
     refused(Compression::Gzip, &wrong, "gzip header checksum", 27);
 }
 
-/// What stands at the end may be the trailer of another member than the first, or of none: only the streaming inflater
-/// tells where a member ends.
+/// The bytes at the end may be the trailer of a later member, or of none: only the streaming inflater knows where a
+/// member ends.
 #[test]
 fn gzip_trailers_that_mislead() {
     let run = |src: &[u8]| decode(Compression::Gzip, 2, src, 1 << 20).unwrap();

@@ -1,4 +1,4 @@
-//! What is wrong and where: in a file, or in our own code.
+//! A fault and its place: in a file, or in our own code.
 
 use std::fmt;
 use std::panic;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::types::{Offset, Position};
 
-/// Where something is.
+/// Place of a fault.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Location {
     /// The file or folder.
@@ -45,15 +45,15 @@ pub enum FaultKind {
 /// One thing that is not as the format says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Where.
+    /// Place of the fault.
     pub location: Location,
     /// The kind.
     pub kind: FaultKind,
     /// The field or structure, in the format's words ("batch length", "crc").
     pub what: &'static str,
-    /// What the format, a limit or a neighbour asks for.
+    /// The value that the format, a limit or a neighbour requires.
     pub expected: String,
-    /// What stands there.
+    /// The value that was found.
     pub found: String,
 }
 
@@ -63,7 +63,7 @@ pub struct Fault {
 pub struct InternalFault {
     /// The file at hand, where one is known.
     pub path: Option<PathBuf>,
-    /// What was expected, and what was found instead.
+    /// The expected and the actual value.
     pub message: String,
     /// The place in our source, unless the message names it.
     pub source: Option<&'static panic::Location<'static>>,
@@ -94,7 +94,7 @@ impl fmt::Display for Location {
 }
 
 impl Fault {
-    /// What is wrong, without its place.
+    /// Describes the fault without its place.
     #[must_use]
     pub(crate) fn text(&self) -> String {
         let Self {

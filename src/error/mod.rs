@@ -40,7 +40,7 @@ pub enum Error {
     OffsetOutOfRange {
         /// The partition folder.
         path: PathBuf,
-        /// What was asked for.
+        /// The requested offset.
         offset: Offset,
         /// The first offset that may be read.
         log_start_offset: Offset,
@@ -49,9 +49,9 @@ pub enum Error {
     },
     /// The log did not take what it was given; what was in it before is as it was.
     Refused {
-        /// Why, as a program asks.
+        /// The refusal, for programs.
         refusal: Refusal,
-        /// Why, as a person does.
+        /// The refusal, for people.
         message: String,
         /// The partition folder, where one is known.
         path: Option<PathBuf>,
@@ -78,7 +78,7 @@ pub enum Error {
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What it said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The caller's arguments make no sense.
@@ -87,7 +87,7 @@ pub enum Error {
     OutOfMemory {
         /// The file, where one is known.
         path: Option<PathBuf>,
-        /// How much was asked for.
+        /// Bytes that were requested.
         bytes: usize,
     },
     /// A bug in this crate ([`Error::internal`]); the message asks for a report.
@@ -267,13 +267,13 @@ impl Error {
         }
     }
 
-    /// Whether files that have changed since may be the reason.
+    /// Returns whether files that have changed since may be the reason.
     #[must_use]
     pub fn is_of_the_files(&self) -> bool {
         !matches!(self, Self::Interrupted | Self::Internal(_)) && !self.is_out_of_memory()
     }
 
-    /// Why the log refused, if that is what this says.
+    /// The reason for which the log refused, if this is a refusal.
     #[must_use]
     pub const fn refusal(&self) -> Option<Refusal> {
         match self {

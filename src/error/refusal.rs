@@ -1,4 +1,4 @@
-//! Why a log does not take what it is given.
+//! Reasons for which a log refuses an append.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::fault::prefix;
 use crate::types::Offset;
 
-/// Which rule an append breaks, by Kafka's exception for it.
+/// Rule that an append breaks, by Kafka's exception for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProducerRule {
     /// `OutOfOrderSequenceException`
@@ -26,15 +26,15 @@ pub struct ProducerFault {
     pub rule: ProducerRule,
     /// The producer.
     pub producer_id: i64,
-    /// Where the append would have stood.
+    /// Offset that the append would have got.
     pub offset: Offset,
     /// The partition folder, where one is known.
     pub path: Option<PathBuf>,
-    /// What is wrong ("sequence", "epoch").
+    /// The field at fault (`sequence`, `epoch`).
     pub what: &'static str,
-    /// What the state asks for.
+    /// The value that the state requires.
     pub expected: String,
-    /// What came.
+    /// The value of the append.
     pub found: String,
 }
 
@@ -49,7 +49,7 @@ impl fmt::Display for ProducerFault {
     }
 }
 
-/// Why a log did not take what it was given; Kafka's exceptions by name.
+/// Reason for which a log refused an append; Kafka's exceptions by name; Kafka's exceptions by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Refusal {

@@ -47,11 +47,11 @@ use crate::types::{
 
 /// Offset and length: what every format begins with (`Records.LOG_OVERHEAD`).
 pub const LOG_OVERHEAD: usize = LENGTH_AT + 4;
-/// Where the length stands.
+/// Position of the length field.
 pub const LENGTH_AT: usize = 8;
-/// Where the magic stands, in every format.
+/// Position of the magic byte, in every format.
 pub(crate) const MAGIC_AT: usize = 16;
-/// What is needed to see the magic (`Records.HEADER_SIZE_UP_TO_MAGIC`).
+/// Bytes needed to read the magic (`Records.HEADER_SIZE_UP_TO_MAGIC`).
 pub(crate) const HEADER_SIZE_UP_TO_MAGIC: usize = MAGIC_AT + 1;
 
 const EPOCH_AT: usize = LOG_OVERHEAD;
@@ -334,7 +334,7 @@ impl BatchHeader {
         self.magic < 2
     }
 
-    /// Whether its length leaves no room for the header of its format.
+    /// Returns whether its length leaves no room for the header of its format.
     #[must_use]
     pub const fn is_too_short(&self) -> bool {
         !self.is_legacy() && self.size < RECORD_BATCH_OVERHEAD
@@ -382,7 +382,7 @@ impl BatchHeader {
         }
     }
 
-    /// Who set the timestamps.
+    /// Source of the timestamps.
     #[inline]
     #[must_use]
     pub const fn timestamp_type(&self) -> TimestampType {
@@ -400,7 +400,8 @@ impl BatchHeader {
         !self.is_legacy() && self.attributes.is_transactional()
     }
 
-    /// Whether a producer with an id wrote it; Kafka takes any negative one for none (`AbstractRecordBatch.hasProducerId`).
+    /// Returns whether a producer with an id wrote it; Kafka takes any negative one for none
+    /// (`AbstractRecordBatch.hasProducerId`).
     #[inline]
     #[must_use]
     pub const fn has_producer_id(&self) -> bool {
@@ -414,7 +415,7 @@ impl BatchHeader {
         !self.is_legacy() && self.attributes.is_control()
     }
 
-    /// When the tombstones and markers in it may go, if the cleaner has said so.
+    /// Time from which the cleaner may remove the batch's tombstones and markers, if it has set one.
     #[inline]
     #[must_use]
     pub const fn delete_horizon_ms(&self) -> Option<TimestampMs> {
@@ -453,7 +454,7 @@ impl BatchHeader {
         }
     }
 
-    /// Where the bytes the checksum is about begin.
+    /// Position of the first byte that the checksum covers.
     #[inline]
     #[must_use]
     pub const fn checksummed_from(&self) -> usize {

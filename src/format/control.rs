@@ -1,4 +1,4 @@
-//! What a control batch's record says (`ControlRecordType`, `EndTransactionMarker`).
+//! The record of a control batch (`ControlRecordType`, `EndTransactionMarker`).
 //!
 //! | bytes | key | value of an end of transaction |
 //! |---|---|---|

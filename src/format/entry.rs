@@ -62,8 +62,8 @@ pub struct TimestampOffset {
     pub offset: Offset,
 }
 
-/// How far above `base_offset` an entry says that `offset` lies; `None` where it cannot say it
-/// (`AbstractIndex.canAppendOffset`).
+/// Offset of an entry relative to `base_offset`; `None` if it does not fit (`AbstractIndex.canAppendOffset`); `None`
+/// where it cannot say it (`AbstractIndex.canAppendOffset`).
 #[inline]
 #[must_use]
 pub(crate) fn relative_offset(base_offset: Offset, offset: Offset) -> Option<i32> {
@@ -72,7 +72,7 @@ pub(crate) fn relative_offset(base_offset: Offset, offset: Offset) -> Option<i32
 }
 
 impl OffsetPosition {
-    /// As it stands in the index of the segment that begins at `base_offset`.
+    /// Encoding in the index of the segment that begins at `base_offset`.
     #[inline]
     #[must_use]
     pub const fn relative(base_offset: Offset, relative_offset: i32, position: i32) -> Self {
@@ -84,7 +84,7 @@ impl OffsetPosition {
 }
 
 impl TimestampOffset {
-    /// As it stands in the index of the segment that begins at `base_offset`.
+    /// Decodes an entry of the index of the segment that begins at `base_offset`.
     #[inline]
     #[must_use]
     pub const fn relative(
@@ -98,7 +98,7 @@ impl TimestampOffset {
         }
     }
 
-    /// What an empty index answers.
+    /// Answer of an empty index.
     #[must_use]
     pub const fn none(base_offset: Offset) -> Self {
         Self::relative(base_offset, NO_TIMESTAMP, 0)
@@ -110,7 +110,7 @@ impl TimestampOffset {
 pub struct AbortedTxn {
     /// Always written as 0.
     pub version: i16,
-    /// Whose transaction it was.
+    /// The producer of the transaction.
     pub producer_id: i64,
     /// Its first offset, perhaps in an earlier segment.
     pub first_offset: Offset,
@@ -124,7 +124,8 @@ impl AbortedTxn {
     /// The newest version there is.
     pub const CURRENT_VERSION: i16 = 0;
 
-    /// Whether a broker reads this version, of the entry at `position`: up to 4.3 it looks at the high byte only.
+    /// Checks that a broker reads this version, of the entry at `position`: up to 4.3 it looks at the high byte
+    /// only.
     ///
     /// # Errors
     /// `UnsupportedFormat` for a newer one.
@@ -141,7 +142,7 @@ impl AbortedTxn {
         ))
     }
 
-    /// What a broker checks of the entry at `position` of the segment that begins at `base_offset`
+    /// Checks what a broker checks of the entry at `position` of the segment that begins at `base_offset`
     /// (`TransactionIndex.sanityCheck`).
     ///
     /// # Errors
@@ -192,7 +193,7 @@ impl AbortedTxn {
     }
 }
 
-/// What a snapshot knows of one producer: its last batch.
+/// State of one producer in a snapshot: its last batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProducerState {
     /// The producer.

@@ -22,10 +22,10 @@ const EPOCH_DIGITS: usize = 10;
 pub(crate) const MAX_TOPIC_LEN: usize = 249;
 /// The metadata log's topic (KIP-595).
 pub(crate) const CLUSTER_METADATA_TOPIC: &str = "__cluster_metadata";
-/// What the names of Kafka's own topics begin with.
+/// Prefix of the names of Kafka's internal topics.
 pub(crate) const INTERNAL_TOPIC_PREFIX: &str = "__";
 
-/// What a segment's file holds.
+/// Content of a segment file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FileKind {
     /// Batches.
@@ -62,7 +62,7 @@ impl FileKind {
     }
 }
 
-/// Where a file is in its life.
+/// Stage in the life of a file, by its suffix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FileState {
     /// In use.
@@ -95,9 +95,9 @@ impl FileState {
 pub struct FileName {
     /// Base offset; of a snapshot, the offset it ends before.
     pub offset: Offset,
-    /// What it holds.
+    /// Content of the file.
     pub kind: FileKind,
-    /// Where it is in its life.
+    /// Stage in its life.
     pub state: FileState,
 }
 
@@ -138,7 +138,7 @@ impl std::fmt::Display for FileName {
     }
 }
 
-/// Whether a file's name is that of a snapshot of the metadata log (`Snapshots`).
+/// Returns whether a file's name is that of a snapshot of the metadata log (`Snapshots`).
 #[must_use]
 pub(crate) fn is_metadata_snapshot(file_name: &str) -> bool {
     base_offset(file_name).is_some() && file_name.ends_with(".checkpoint")
@@ -183,7 +183,7 @@ pub(crate) fn offset_of_file(path: &Path) -> Result<Offset> {
     })
 }
 
-/// What a partition folder is for.
+/// Purpose of a partition folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FolderState {
     /// A replica in use.
@@ -212,9 +212,9 @@ impl FolderState {
 /// The name of a partition folder.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FolderName {
-    /// Whose records it holds.
+    /// The partition whose records it holds.
     pub topic_partition: TopicPartition,
-    /// What it is for.
+    /// Purpose of the folder.
     pub state: FolderState,
 }
 
@@ -246,8 +246,9 @@ impl FolderName {
     }
 }
 
-/// Whether a broker takes a folder of its log dir for a partition's, whatever stands for the topic: nothing there asks
-/// whether that is a legal name (`UnifiedLog.parseTopicPartitionName`). At any other folder it ends its start.
+/// Returns whether a broker takes a folder of its log dir for a partition's, whatever stands for the topic: nothing
+/// there asks whether that is a legal name (`UnifiedLog.parseTopicPartitionName`). At any other folder it ends its
+/// start.
 #[must_use]
 pub(crate) fn is_taken_for_a_partitions(name: &str) -> bool {
     let states = [FolderState::Delete, FolderState::Future, FolderState::Stray];
@@ -268,7 +269,7 @@ pub(crate) fn is_taken_for_a_partitions(name: &str) -> bool {
         .is_some_and(|(topic, partition)| !topic.is_empty() && partition.parse::<i32>().is_ok())
 }
 
-/// Whether Kafka takes `name` for a topic (`Topic.validate`).
+/// Returns whether Kafka takes `name` for a topic (`Topic.validate`).
 #[must_use]
 pub fn is_topic_name(name: &str) -> bool {
     let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');

@@ -37,7 +37,8 @@ pub(crate) fn elements(text: &str) -> Option<Vec<&str>> {
     (cursor.at == text.len()).then_some(found)
 }
 
-/// What the string that `text` is says; `None` where it is no string, or half of a surrogate pair stands in it.
+/// Decodes the JSON string `text`; `None` if it is not a string, or contains half a surrogate pair; `None` where it is
+/// no string, or half of a surrogate pair stands in it.
 #[must_use]
 pub(crate) fn string(text: &str) -> Option<Cow<'_, str>> {
     let mut cursor = Cursor { text, at: 0 };
@@ -165,7 +166,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// What stands between quotes, escapes and all.
+    /// Returns the text between quotes, escapes included.
     fn string(&mut self) -> Option<&'a str> {
         self.take(b'"')?;
         let begin = self.at;

@@ -119,7 +119,7 @@ fn long(key: &[u8]) -> Digest {
     halves(state.map(|[word]| word))
 }
 
-/// What is left of a key of `len` bytes, its padding and its length.
+/// Builds the last block: the rest of a key of `len` bytes, its padding and its length.
 fn last_block(rest: &[u8], len: usize) -> [u8; 64] {
     let mut block = [0; 64];
     pad(&mut block, rest);

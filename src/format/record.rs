@@ -24,7 +24,7 @@ use super::text::put_text;
 use super::varint::{get_varint, get_varlong};
 use crate::error::{Error, Result};
 
-/// Where some bytes lie, or null.
+/// Range of some bytes, or null.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Field {
     /// Its first byte; where it would be, if null.
@@ -64,9 +64,9 @@ pub struct Record {
     pub key: Field,
     /// The value.
     pub value: Field,
-    /// Where the first header begins.
+    /// Position of the first header.
     pub headers_start: usize,
-    /// How many there are.
+    /// Number of headers.
     pub headers_count: u32,
     /// The byte after the record.
     pub end: usize,

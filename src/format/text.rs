@@ -32,13 +32,15 @@ fn put_malformed(mut bytes: &[u8], to: &mut Vec<u8>) {
     }
 }
 
-/// How many bytes one U+FFFD stands for, at bytes that do not begin with a whole character. It is the longest beginning
-/// of a character, as Unicode advises, but a surrogate half is one piece, and one cut off by the end takes all the rest.
+/// Counts the bytes that one U+FFFD stands for, at bytes that do not begin with a whole character. It is the longest
+/// beginning of a character, as Unicode advises, but a surrogate half is one piece, and one cut off by the end takes
+/// all the rest.
 fn malformed_len(bytes: &[u8]) -> usize {
     const fn is_tail(byte: u8) -> bool {
         byte & 0xc0 == 0x80
     }
-    /// Whether `second` can follow `first` at all, in characters of three and four bytes (surrogates pass here).
+    /// Returns whether `second` can follow `first` at all, in characters of three and four bytes (surrogates pass
+    /// here).
     const fn may_follow(first: u8, second: u8) -> bool {
         is_tail(second)
             && match first {

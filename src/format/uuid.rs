@@ -49,7 +49,7 @@ impl Uuid {
         digits
     }
 
-    /// Whether Kafka gives it a meaning of its own, as for "no directory".
+    /// Returns whether Kafka gives it a meaning of its own, as for "no directory".
     #[must_use]
     pub const fn is_reserved(self) -> bool {
         self.0 < RESERVED

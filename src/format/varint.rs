@@ -91,7 +91,7 @@ pub(crate) fn put_varint(value: i32, to: &mut Vec<u8>) {
     put_varlong(i64::from(value), to);
 }
 
-/// How many bytes the signed varlong takes, which is what the varint of the same number takes.
+/// Bytes of the signed varlong, which are those of the varint of the same number.
 #[inline]
 #[must_use]
 pub(crate) const fn varlong_len(value: i64) -> usize {

@@ -37,7 +37,7 @@ pub(crate) mod writable;
 /// being a hint, can bear.
 const MAX_COPIED: usize = 64 << 20;
 
-/// Whether slot `n` was never written, given that all before it were.
+/// True if slot `n` was never written, given that all before it were.
 type IsTail<const N: usize> = fn(n: usize, slot: &[u8; N]) -> bool;
 
 /// A file of `N`-byte slots that is about to be mapped or copied.
@@ -77,7 +77,7 @@ impl<'a, const N: usize> SlotFile<'a, N> {
         Ok(Some(slot).filter(|slot| read == N && !is_tail(n, slot)))
     }
 
-    /// How many slots were written, and the last of them.
+    /// Counts the slots that were written, and returns the last of them.
     fn written(&self, is_tail: IsTail<N>) -> Result<(usize, Option<[u8; N]>)> {
         let (mut written, mut end, mut last) = (0usize, self.slots(), None);
         // Only the index of an active segment, or what a crash left of one, has a tail.
@@ -93,7 +93,7 @@ impl<'a, const N: usize> SlotFile<'a, N> {
     }
 }
 
-/// How many slots of `N` bytes a file of this length holds.
+/// Number of slots of `N` bytes in a file of this length.
 fn whole_slots<const N: usize>(length: u64) -> usize {
     usize::try_from(length)
         .unwrap_or(usize::MAX)
@@ -205,7 +205,7 @@ impl<const N: usize> Slots<N> {
         all.get(..self.entries).unwrap_or(all)
     }
 
-    /// What Kafka takes for the last entry: the file's last slot, zeros where it was never written.
+    /// Returns what Kafka takes for the last entry: the file's last slot, zeros if it was never written.
     fn last_slot(&self) -> Option<[u8; N]> {
         let slots = self.slots();
         if slots > self.entries {

@@ -23,7 +23,7 @@ const POSITION_AT: usize = 4;
 /// ```
 pub type OffsetIndex = ReadIndex<OffsetPosition, OFFSET_ENTRY_SIZE>;
 
-/// Where to look first.
+/// Hint where a search begins.
 #[derive(Clone, Debug)]
 pub struct Guide {
     spacing: EntrySpacing,

@@ -1,4 +1,4 @@
-//! What offset and time index have in common when they are read.
+//! Reading, shared by offset and time index.
 
 use std::fmt::Debug;
 use std::path::Path;
@@ -11,19 +11,19 @@ use crate::types::Offset;
 
 /// An entry that is read from `N` bytes.
 pub trait Slot<const N: usize>: Copy + Debug + PartialEq {
-    /// What is worked out once when an index is opened, so that lookups are quick.
+    /// Value that is computed once when an index is opened and makes lookups quick.
     type Guide: Clone + Debug + Send + Sync;
 
     /// The guide to these entries.
     fn guide(slots: &[[u8; N]]) -> Self::Guide;
 
-    /// Whether slot `n` was never written, given that all before it were.
+    /// Returns whether slot `n` was never written, given that all before it were.
     fn is_tail(n: usize, slot: &[u8; N]) -> bool;
 
     /// From the bytes on disk.
     fn decode(base_offset: Offset, slot: &[u8; N]) -> Self;
 
-    /// What stands for the last entry of an empty index, and for what lies before the first one.
+    /// Substitute for the last entry of an empty index, and for the entry before the first.
     fn before_all(base_offset: Offset) -> Self;
 
     /// The number of the greatest entry at or below `target`.

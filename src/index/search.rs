@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 /// Bytes at the end that are searched first.
 const WARM: usize = 8192;
 
-/// Where the search ended: at an entry with the target's key, or at the last one below it.
+/// Result of a search: an entry with the target's key, or the last one below it.
 enum Found {
     Equal(usize),
     Below(usize),
@@ -75,7 +75,7 @@ pub(super) fn ceiling<const W: usize, E>(
     })
 }
 
-/// How many entries stay when those at or above the target are dropped (`truncateTo`).
+/// Counts the entries that remain when those at or above the target are dropped (`truncateTo`).
 ///
 /// # Errors
 /// The first of `key`.

@@ -5,12 +5,12 @@
 
 use std::hint::select_unpredictable;
 
-/// How far from the corrected guess the answer is expected.
+/// Distance within which the answer is expected around the corrected guess.
 const WINDOW: usize = 8;
 /// Bits after the point of a [`EntrySpacing`].
 const SCALE_BITS: u32 = 32;
 
-/// How many entries an offset is worth on average, in fixed point. A wrong one costs time only.
+/// Entries per offset on average, in fixed point. A wrong value costs time only. A wrong one costs time only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct EntrySpacing(u64);
 
@@ -28,7 +28,7 @@ impl EntrySpacing {
         Self(scaled.checked_div(span).unwrap_or_default())
     }
 
-    /// How many entries lie between two relative offsets on average, `to` being the larger.
+    /// Average number of entries between two relative offsets, `to` being the larger.
     #[inline]
     fn step(self, from: i32, to: i32) -> usize {
         let distance = u64::from(to.wrapping_sub(from).cast_unsigned());

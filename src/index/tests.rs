@@ -163,7 +163,7 @@ fn zero_tails_are_cut_from_files_and_mapped_files_have_none() {
     }
 }
 
-/// What Kafka's classes say of such files (`sanityCheck` of the corpus).
+/// Agrees with Kafka's classes on such files (`sanityCheck` of the corpus).
 #[test]
 fn sanity() {
     assert!(

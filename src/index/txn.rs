@@ -56,7 +56,7 @@ impl TransactionIndex {
         self.slots.entries
     }
 
-    /// Whether the file ends with a whole entry.
+    /// Returns whether the file ends with a whole entry.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.slots.check_length().is_ok()
@@ -101,7 +101,7 @@ const AT_ONCE: usize = 1024;
 pub(crate) struct AbortedTxns {
     /// Those of this segment.
     pub txns: Vec<AbortedTxn>,
-    /// Whether later segments hold none.
+    /// True if later segments hold none.
     pub is_complete: bool,
 }
 

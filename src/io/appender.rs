@@ -29,13 +29,13 @@ const MOST_ROOM: u64 = 16 << 20;
 /// So many bytes at a time go to the device.
 const WRITE_BACK: u64 = 8 << 20;
 
-/// When what was appended is brought to the disk.
+/// Policy that says when appended bytes are synced to the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncPolicy {
     /// Only when asked to, and at a clean close.
     Never,
-    /// When a segment is rolled, and as soon as an append finds so many records or milliseconds gone by since the last
-    /// time (`flush.messages`, `flush.ms`; Kafka's defaults are never).
+    /// At a roll, and as soon as an append finds that so many records or milliseconds have passed since the last sync
+    /// (`flush.messages`, `flush.ms`; Kafka's defaults are never); Kafka's defaults are never).
     Every {
         /// Records appended since.
         records: i64,
@@ -53,7 +53,7 @@ impl SyncPolicy {
         ms: i64::MAX,
     };
 
-    /// Whether an append that leaves so much unsynced must sync.
+    /// Returns whether an append that leaves so much unsynced must sync.
     #[must_use]
     pub const fn is_due(self, records: i64, ms: i64) -> bool {
         match self {
@@ -67,7 +67,7 @@ impl SyncPolicy {
     }
 }
 
-/// What one write appends.
+/// Bytes of one write.
 #[derive(Clone, Copy, Debug)]
 pub struct Bytes<'a> {
     /// All bytes of it.
@@ -93,16 +93,17 @@ impl<'a> From<&'a [u8]> for Bytes<'a> {
 #[derive(Debug)]
 pub(crate) struct Appender<F> {
     file: F,
-    /// Whether the file is known to have no other name.
+    /// True if the file is known to have no other name.
     is_own: bool,
     end: Position,
     /// Bytes beyond the end that are the beginning of what may be appended next.
     ahead: u64,
     /// The file's length, where it is ours alone to change.
     length: u64,
-    /// Up to where the device has begun to get it.
+    /// Position up to which write-back to the device has begun.
     written_back: Position,
-    /// Up to where the file has been given blocks, if further than its end; `None` where the disk gives none.
+    /// Position up to which the file has allocated blocks, if beyond its end; `None` if the disk allocates none; `None`
+    /// where the disk gives none.
     room: Option<Position>,
 }
 
@@ -158,7 +159,7 @@ impl<F: StoredFile> Appender<F> {
         self.file.path()
     }
 
-    /// Where the next append goes.
+    /// Position of the next append.
     #[must_use]
     pub(crate) const fn end(&self) -> Position {
         self.end

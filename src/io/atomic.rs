@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::disk::Disk;
 use crate::error::Result;
 
-/// What the half-written file's name ends with.
+/// Suffix of the half-written file's name.
 pub(crate) const TMP_SUFFIX: &str = ".tmp";
 
 /// The name under which `path`'s new bytes are written.

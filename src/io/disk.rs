@@ -16,7 +16,7 @@ use super::file::{open_as, open_or_create};
 use super::syncing::Syncing;
 use crate::error::{Error, Result};
 
-/// What is about to be done to a file or folder.
+/// A step that is about to be taken on a file or folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Step {
@@ -24,12 +24,12 @@ pub enum Step {
     Create,
     /// Bytes are added.
     Write {
-        /// How many.
+        /// Bytes to write.
         len: usize,
     },
     /// A file's length is set.
     SetLength {
-        /// To what.
+        /// The new length.
         len: u64,
     },
     /// A file goes to the device.
@@ -47,7 +47,7 @@ pub enum Step {
 pub struct Failure {
     /// Of a write, the bytes that still get through.
     pub written: usize,
-    /// What the operating system would say.
+    /// The error that the operating system would return.
     pub error: io::Error,
 }
 
@@ -59,7 +59,7 @@ impl From<io::Error> for Failure {
 
 /// Failures to order.
 pub trait Faults: fmt::Debug + Send + Sync {
-    /// Asked before `step` is taken at `path`.
+    /// Called before `step` is taken at `path`.
     ///
     /// # Errors
     /// Where the step is to fail.
@@ -70,7 +70,7 @@ pub trait Faults: fmt::Debug + Send + Sync {
 #[derive(Clone, Debug, Default)]
 pub struct Disk {
     faults: Option<Arc<dyn Faults>>,
-    /// Who syncs beside the work.
+    /// The thread that syncs during the work.
     syncing: Option<Arc<Syncing>>,
     /// Counts the bytes of files that are written from their beginning to their end.
     counter: Option<Arc<AtomicU64>>,
@@ -237,7 +237,7 @@ impl Disk {
         #[cfg(target_os = "linux")]
         {
             use std::os::unix::fs::MetadataExt;
-            /// What `st_blocks` counts in.
+            /// Unit of `st_blocks`, in bytes.
             const BLOCK: u64 = 512;
             let found = file.metadata().map_err(Error::io(path))?;
             let beyond = found

@@ -51,7 +51,7 @@ pub(crate) fn open_or_create(path: &Path) -> io::Result<File> {
     open_as(path, &mut options).map(|(file, _)| file)
 }
 
-/// What there is to know about a file.
+/// Reads the metadata of a file.
 ///
 /// # Errors
 /// What the operating system reports; for what is no file, what it would report at the first read.
@@ -101,7 +101,7 @@ pub(crate) const fn several_names(_meta: &Metadata) -> Option<(u64, u64)> {
     None
 }
 
-/// When a file was last modified, in milliseconds since the epoch.
+/// Modification time of a file, in milliseconds since the epoch.
 ///
 /// # Errors
 /// `Unsupported` where the file system does not note it.
@@ -132,7 +132,7 @@ pub(crate) fn read_small(path: &Path, limit: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Whether a file is no longer than its kind may be.
+/// Checks that a file is not longer than its kind may be.
 ///
 /// # Errors
 /// `CorruptIndex` where it is.

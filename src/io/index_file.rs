@@ -34,7 +34,7 @@ mod view;
 pub(crate) use view::halves;
 use view::{PAGE, View};
 
-/// How much of a hole is filled at once.
+/// Bytes of a hole that are filled at once.
 const STRIDE: u64 = 16 * PAGE;
 
 /// A file and its map, while they are open.
@@ -55,7 +55,7 @@ pub struct IndexFile<const W: usize> {
     /// Whole entries the file has room for.
     slots: usize,
     length: u64,
-    /// Up to where the file is known to have no hole.
+    /// Position up to which the file is known to have no hole.
     backed: u64,
 }
 

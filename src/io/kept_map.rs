@@ -99,7 +99,7 @@ impl fmt::Debug for KeptMap {
     }
 }
 
-/// Whether maps count against a limit of this process (`RLIMIT_AS`).
+/// Returns whether maps count against a limit of this process (`RLIMIT_AS`).
 fn is_address_space_limited() -> bool {
     #[cfg(all(unix, not(target_os = "openbsd")))]
     {

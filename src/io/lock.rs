@@ -20,10 +20,10 @@ use crate::error::{Error, Result};
 
 /// The file's name (`LogManager.LOCK_FILE_NAME`).
 pub const LOCK_FILE: &str = ".lock";
-/// How often a lock is tried that its former holder removes meanwhile.
+/// Number of attempts at a lock whose former holder removes it meanwhile.
 const TRIES: usize = 10;
 
-/// Which folder, however it is named.
+/// Identity of a folder, whatever name it is reached by.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct FolderId {
     #[cfg(unix)]
@@ -57,7 +57,7 @@ struct Held {
     path: PathBuf,
     /// Open as long as the lock is held; closing it is what ends it.
     file: File,
-    /// Whether the file is removed with the lock: a refused open leaves no name that was not there.
+    /// True if the file is removed with the lock: a refused open leaves no name that was not there.
     is_new: bool,
     users: usize,
     claims: BTreeSet<String>,
@@ -123,13 +123,13 @@ impl LogDirLock {
         })
     }
 
-    /// Whether the lock is this process's: it is not in a forked child.
+    /// Returns whether the lock is this process's: it is not in a forked child.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.process == std::process::id()
     }
 
-    /// Whether both are shares in the lock of one log dir.
+    /// Returns whether both are shares in the lock of one log dir.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         self.process == other.process && self.folder == other.folder
@@ -225,7 +225,7 @@ fn opened(path: &Path) -> io::Result<(File, bool)> {
     }
 }
 
-/// Whether it is `file` that has this name.
+/// Returns whether it is `file` that has this name.
 #[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt;
@@ -243,7 +243,7 @@ fn is_at(_: &File, _: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Whether the lock was to be had.
+/// Returns whether the lock was to be had.
 #[cfg(unix)]
 fn try_lock(file: &File) -> io::Result<bool> {
     use rustix::fs::{FlockOperation, fcntl_lock};

@@ -5,7 +5,8 @@
 
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
-/// How often to try a pool that another thread has locked. Not for ever: in a forked process it stays locked.
+/// Number of attempts at a pool that another thread has locked. It is limited because in a forked process the lock is
+/// never released. Not for ever: in a forked process it stays locked.
 const PATIENCE: usize = 1000;
 /// Smaller blocks the allocator itself keeps.
 const LEAST: usize = 16 << 10;

@@ -1,5 +1,4 @@
-//! Where the files of a log are: in a folder on a disk, in a folder under plan, or wherever else ranges of files come
-//! from.
+//! Files of a log: in a folder on a disk, in a folder of a plan, or wherever else ranges of files come from.
 //!
 //! Whoever reads asks for a name and a range, never for a path: paths here are what errors call a file.
 //!
@@ -23,7 +22,7 @@ use crate::types::TimestampMs;
 
 /// A file open for reading.
 pub trait ReadFile: fmt::Debug + Send + Sync {
-    /// What errors call it.
+    /// Path for error messages.
     fn path(&self) -> &Path;
 
     /// Its length.
@@ -38,7 +37,8 @@ pub trait ReadFile: fmt::Debug + Send + Sync {
     /// What the storage reports, interruptions aside.
     fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize>;
 
-    /// Where the byte at `position` lies in the file that [`ReadFile::path`] names: a file under plan may be a part of it.
+    /// Position of the byte at `position` in the file that [`ReadFile::path`] names: a file of a plan may be a part of
+    /// it.
     fn origin(&self, position: u64) -> u64 {
         position
     }
@@ -59,7 +59,7 @@ pub trait ReadFile: fmt::Debug + Send + Sync {
 
 /// A folder whose files are read.
 pub trait ReadFolder: fmt::Debug + Send + Sync {
-    /// What errors call it.
+    /// Path for error messages.
     fn path(&self) -> &Path;
 
     /// Names and lengths of the files whose names end with `suffix`, in the order of names; none if there is no folder.
@@ -74,13 +74,13 @@ pub trait ReadFolder: fmt::Debug + Send + Sync {
     /// `Io`, also where there is no such file.
     fn open(&self, name: &str) -> Result<Arc<dyn ReadFile>>;
 
-    /// When a file was last modified.
+    /// Modification time of a file.
     ///
     /// # Errors
     /// `Io`, also where there is no such file.
     fn modified_ms(&self, name: &str) -> Result<TimestampMs>;
 
-    /// What errors call a file in it.
+    /// Path of a file in it for error messages.
     fn path_of(&self, name: &str) -> PathBuf {
         self.path().join(name)
     }
@@ -160,7 +160,7 @@ pub trait Storage: ReadFolder + Clone {
     fn open_index<const W: usize>(&self, name: &str, max_size: usize)
     -> Result<Self::IndexFile<W>>;
 
-    /// Whether there is a file of that name.
+    /// Returns whether there is a file of that name.
     ///
     /// # Errors
     /// `Io`.

@@ -44,7 +44,7 @@ impl<const W: usize, F: StoredFile> StoredIndex<W, F> {
         })
     }
 
-    /// Where the first byte lies that the file does not have yet.
+    /// Position of the first byte that the file does not have yet.
     fn written(&self) -> u64 {
         Self::size_of(self.entries).saturating_sub(self.unwritten.len() as u64)
     }

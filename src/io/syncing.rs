@@ -147,7 +147,7 @@ mod tests {
     use super::super::disk::Disk;
     use super::*;
 
-    /// What no device takes: the end of a pipe.
+    /// An object that cannot be synced: the end of a pipe.
     fn pipe() -> File {
         let (end, _) = std::io::pipe().unwrap();
         File::from(OwnedFd::from(end))

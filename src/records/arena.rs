@@ -14,7 +14,7 @@ use crate::records::RecordSlot;
 use crate::records::block::{self, Block, Payload};
 use crate::records::legacy;
 
-/// What an arena holds from one clearing to the next; no two arenas of the process share one.
+/// Identifies the content of an arena between two clearings; no two arenas of the process share one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ArenaId(u64);
 
@@ -41,7 +41,7 @@ pub(crate) struct Frozen {
 }
 
 impl Frozen {
-    /// Which bytes these are.
+    /// Identifies these bytes.
     #[must_use]
     pub(crate) const fn id(&self) -> ArenaId {
         self.id
@@ -63,7 +63,7 @@ impl Default for Arena {
 
 impl Arena {
     const FULL: usize = 128 << 10;
-    /// What stays in the first-level cache.
+    /// Size that stays in the first-level cache.
     const NEAR: usize = 32 << 10;
     /// Room for a full arena and a batch of a producer's default size.
     const ROOM: usize = 256 << 10;
@@ -88,13 +88,13 @@ impl Arena {
         &self.bytes
     }
 
-    /// Which bytes these are.
+    /// Identifies these bytes.
     #[must_use]
     pub(crate) const fn id(&self) -> ArenaId {
         self.id
     }
 
-    /// Whether it should be emptied before more is decompressed: beyond this size it leaves the cache.
+    /// Returns whether it should be emptied before more is decompressed: beyond this size it leaves the cache.
     #[must_use]
     pub(crate) const fn is_full(&self) -> bool {
         self.bytes.len() >= self.full

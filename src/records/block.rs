@@ -1,4 +1,4 @@
-//! Where a batch's records are: in the batch itself, or decompressed into the caller's arena.
+//! Records of a batch as bytes: in the batch itself, or decompressed into the caller's arena.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use crate::format::record::Field;
 use crate::io::interrupt;
 use crate::types::{Compression, Offset, TimestampMs};
 
-/// What the places of a batch's slots count from.
+/// Origin of the positions in a batch's slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Payload {
     /// The bytes the batch lies in.
@@ -22,7 +22,7 @@ pub enum Payload {
 /// A batch's records as bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Which bytes `range` is about.
+    /// The bytes that `range` refers to.
     pub payload: Payload,
     /// In [`Payload::Source`] within the batch, in [`Payload::Arena`] within the whole arena.
     pub range: Range<usize>,

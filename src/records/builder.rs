@@ -17,14 +17,15 @@ use crate::types::{
     NO_TIMESTAMP, Offset, TimestampMs, TimestampType,
 };
 
-/// What a batch says of itself beside its records. The default is a plain producer's: nothing known, nothing compressed.
+/// Properties of a batch besides its records. The default is a plain producer's: nothing known, nothing compressed. The
+/// default is a plain producer's: nothing known, nothing compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchOptions {
-    /// What the offset deltas count from; a leader's log assigns another one later.
+    /// Offset that the deltas count from; a leader's log assigns another one later.
     pub base_offset: Offset,
     /// Codec and level.
     pub codec: Codec,
-    /// Who sets the timestamps: CreateTime or LogAppendTime.
+    /// Source of the timestamps: CreateTime or LogAppendTime: CreateTime or LogAppendTime.
     pub timestamp_type: TimestampType,
     /// The batch's timestamp under LogAppendTime.
     pub log_append_time: TimestampMs,
@@ -40,7 +41,7 @@ pub struct BatchOptions {
     pub is_transactional: bool,
     /// Control records instead of records.
     pub is_control: bool,
-    /// When tombstones and markers may go; the timestamps then count from it (KIP-534).
+    /// Time from which tombstones and markers may be removed; the timestamps then count from it (KIP-534).
     pub delete_horizon_ms: Option<TimestampMs>,
 }
 
@@ -63,7 +64,7 @@ impl Default for BatchOptions {
 }
 
 impl BatchOptions {
-    /// What a reader could not make sense of (`MemoryRecordsBuilder.validateProducerState`).
+    /// Refuses options that a reader could not make sense of (`MemoryRecordsBuilder.validateProducerState`).
     ///
     /// # Errors
     /// `InvalidArgument` for options that contradict each other.

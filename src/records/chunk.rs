@@ -21,23 +21,23 @@ use crate::types::{Compression, Offset, Position};
 pub struct BatchRows {
     /// The batch they are from.
     pub header: BatchHeader,
-    /// Where it begins in its file.
+    /// Position of the batch in its file.
     pub position: Position,
-    /// How many.
+    /// Number of rows.
     pub rows: usize,
 }
 
-/// Which bytes decoded records lie in.
+/// Bytes in which decoded records lie.
 #[derive(Clone, Debug)]
 pub(crate) enum RecordBytes {
     /// A mapped file, a window of a file, or an arena that was frozen.
     Region(Region),
-    /// What the chunk's arena holds while it has this id.
+    /// Content of the chunk's arena while it has this id.
     Arena(ArenaId),
 }
 
 impl RecordBytes {
-    /// Whether both are the same bytes in memory.
+    /// Returns whether both are the same bytes in memory.
     fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Region(a), Self::Region(b)) => a.same(b),
@@ -59,7 +59,7 @@ impl RecordBytes {
 pub(crate) enum ChunkBytes<'a> {
     /// All of a region.
     Region(&'a Region),
-    /// What an arena holds so far.
+    /// Current content of an arena.
     Arena(&'a Arena),
 }
 
@@ -85,7 +85,7 @@ pub(crate) struct Chunk {
     source: Option<RecordBytes>,
     encoded: usize,
     arena: Arena,
-    /// What the arena was, for a reader that is in the middle of a batch in it.
+    /// Former content of the arena, for a reader in the middle of a batch in it.
     frozen: Option<Frozen>,
     parts: Parts,
 }
@@ -140,7 +140,7 @@ impl Chunk {
         }
     }
 
-    /// Whether the records were decompressed.
+    /// Returns whether the records were decompressed.
     #[must_use]
     pub(crate) fn is_decompressed(&self) -> bool {
         let mut runs = self.runs.iter();
@@ -159,7 +159,7 @@ impl Chunk {
         &mut self.arena
     }
 
-    /// What was agreed about batches that no chunk takes at once.
+    /// Agreement about batches that do not fit into one chunk.
     #[must_use]
     pub(crate) const fn parts(&self) -> &Parts {
         &self.parts
@@ -170,7 +170,7 @@ impl Chunk {
         &mut self.parts
     }
 
-    /// What a batch of so many records in so many bytes comes to, if it may be given before all of them are decoded.
+    /// Estimates a batch of so many records in so many bytes, if it may be handed over before all of them are decoded.
     #[must_use]
     pub(crate) fn takes_parts(&self, records: usize, bytes: usize) -> Option<Size> {
         self.parts.allow_one(records, bytes)
@@ -194,7 +194,7 @@ impl Chunk {
         self.start >= self.end
     }
 
-    /// How many more records it takes.
+    /// Number of records that still fit.
     #[must_use]
     pub(crate) fn room(&self) -> usize {
         self.slots.len().saturating_sub(self.end)
@@ -215,7 +215,7 @@ impl Chunk {
         self.encoded = 0;
     }
 
-    /// Whether records in `region` can join those here; an empty chunk takes any.
+    /// Returns whether records in `region` can join those here; an empty chunk takes any.
     #[inline]
     pub(crate) fn accepts_region(&mut self, region: &Region) -> bool {
         match &self.source {
@@ -228,7 +228,7 @@ impl Chunk {
         }
     }
 
-    /// Whether records in `bytes` can join those here; an empty chunk takes any.
+    /// Returns whether records in `bytes` can join those here; an empty chunk takes any.
     pub(crate) fn accepts(&mut self, bytes: &RecordBytes) -> bool {
         if self.is_empty() {
             // Batches without records may have named their bytes already.
@@ -250,7 +250,7 @@ impl Chunk {
         frozen
     }
 
-    /// What [`Chunk::freeze`] made since this was last asked.
+    /// Takes the result of the last [`Chunk::freeze`].
     pub(crate) const fn take_frozen(&mut self) -> Option<Frozen> {
         self.frozen.take()
     }
@@ -263,7 +263,7 @@ impl Chunk {
         self.parts.reset();
     }
 
-    /// Where the batch of a record begins.
+    /// Position of the batch of a record.
     #[must_use]
     pub(crate) fn position_of(&self, mut row: usize) -> Position {
         let run = self.runs.iter().find(|run| {

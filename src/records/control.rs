@@ -7,7 +7,7 @@ use crate::format::batch::BatchHeader;
 use crate::format::control::{ControlType, EndTransactionMarker};
 use crate::types::TimestampMs;
 
-/// How a transaction ended.
+/// Outcome of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndTransaction {
     /// Aborted, else committed.

@@ -63,19 +63,19 @@ impl<'a> EncodedBatches<'a> {
         self.bytes
     }
 
-    /// What their headers say.
+    /// The batches' headers.
     #[must_use]
     pub const fn headers(&self) -> &[BatchHeader] {
         self.headers
     }
 
-    /// Whether none is left.
+    /// Returns whether none is left.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.headers.is_empty()
     }
 
-    /// Whether others follow these.
+    /// Returns whether others follow these.
     #[must_use]
     pub const fn has_more(&self) -> bool {
         self.has_more
@@ -105,7 +105,7 @@ impl<'a> EncodedBatches<'a> {
         &self.rules
     }
 
-    /// Whether their offsets are their own, as for a follower, and not the log's to give.
+    /// Returns whether their offsets are their own, as for a follower, and not the log's to give.
     #[must_use]
     pub const fn keeps_offsets(&self) -> bool {
         self.keeps_offsets

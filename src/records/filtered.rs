@@ -24,7 +24,7 @@ use crate::error::{Error, Result};
 use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
 use crate::types::{Compression, NO_TIMESTAMP, Offset, TimestampMs, TimestampType};
 
-/// What becomes of a batch (`MemoryRecords.RecordFilter.BatchRetention`).
+/// Treatment of a batch (`MemoryRecords.RecordFilter.BatchRetention`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchRetention {
     /// Its bytes stay; its records are not looked at.
@@ -37,10 +37,10 @@ pub enum BatchRetention {
     DeleteEmpty,
 }
 
-/// What a filter says of a batch (`BatchRetentionResult`).
+/// A filter's decision about a batch (`BatchRetentionResult`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchVerdict {
-    /// What becomes of it.
+    /// Treatment of the batch.
     pub retention: BatchRetention,
     /// It is the marker of a transaction none of whose data is left, so that it gets a delete horizon.
     pub is_marker_of_nothing: bool,
@@ -57,7 +57,7 @@ impl From<BatchRetention> for BatchVerdict {
 
 /// Decides what stays (`MemoryRecords.RecordFilter`).
 pub trait RecordFilter {
-    /// What becomes of a whole batch.
+    /// Decides about a whole batch.
     ///
     /// # Errors
     /// The filter's own.
@@ -77,10 +77,11 @@ pub trait RecordFilter {
     ) -> Result<()>;
 }
 
-/// How batches are written.
+/// Rules by which batches are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FilterRules {
-    /// When tombstones and markers may go that are met for the first time; `None`: no batch gets a delete horizon.
+    /// Delete horizon of tombstones and markers that are met for the first time; `None`: no batch gets one; `None`: no
+    /// batch gets a delete horizon.
     pub delete_horizon_ms: Option<TimestampMs>,
     /// The codec of all batches whose records are asked for; `None`: each keeps its own, at the default level.
     pub codec: Option<Codec>,
@@ -93,7 +94,7 @@ pub struct FilterRules {
     pub limit: DecodeLimit,
 }
 
-/// What became of a batch.
+/// Result for a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It stays, byte for byte.
@@ -109,7 +110,7 @@ pub enum Outcome {
 /// A batch that was filtered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filtered {
-    /// What became of it.
+    /// Result for the batch.
     pub outcome: Outcome,
     /// Records that were asked for.
     pub records_read: u64,
@@ -321,7 +322,7 @@ impl BatchFilter {
     }
 }
 
-/// What the filter said of the records so far.
+/// Decisions of the filter about the records so far.
 #[derive(Default)]
 struct Seen {
     read: u64,
@@ -345,7 +346,7 @@ impl Seen {
     }
 }
 
-/// What the header says that a batch in its place has to say too.
+/// Options of a replacement batch, taken from the header of the original.
 fn options_of(header: &BatchHeader) -> BatchOptions {
     let is_log_append_time = header.timestamp_type() == TimestampType::LogAppendTime;
     BatchOptions {
@@ -378,7 +379,7 @@ fn put_empty(header: &BatchHeader, out: &mut Vec<u8>) -> Result<BatchHeader> {
     header_at(out, begun)
 }
 
-/// What the builder says of a record has no place yet: it is said of the batch.
+/// Gives an error about a record a place: the batch.
 fn placed(error: Error) -> Error {
     match error {
         Error::InvalidRecord(mut fault) => {

@@ -1,5 +1,5 @@
-//! What a leader does to batches that come to it before they go into the log (`LogValidator`): their records are looked
-//! at, they get offsets, an epoch and the timestamp type, and are re-encoded where codec or format ask for it.
+//! Validation by a leader of batches before they are appended (`LogValidator`): checks their records, assigns offsets,
+//! an epoch and the timestamp type, and re-encodes them if codec or format require it.
 //!
 //! | what came | what goes into the log |
 //! |---|---|
@@ -26,7 +26,7 @@ use crate::format::batch::{self, BatchHeader};
 use crate::format::message::Message;
 use crate::types::{AppendOrigin, Compression, NO_TIMESTAMP, Offset, TimestampMs, TimestampType};
 
-/// Where and when an append goes.
+/// Place and time of an append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placement {
     /// The log end offset.
@@ -35,11 +35,11 @@ pub struct Placement {
     pub leader_epoch: i32,
     /// The clock.
     pub now_ms: TimestampMs,
-    /// Who appends.
+    /// Origin of the append.
     pub origin: AppendOrigin,
 }
 
-/// What became of an append.
+/// Result of validating an append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Validated {
     /// The offset after the last record.

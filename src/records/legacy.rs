@@ -121,7 +121,7 @@ fn walk_inner(
     Ok(())
 }
 
-/// What is to be added to the inner offsets, of which `last` is the last.
+/// Computes the number to add to the inner offsets, of which `last` is the last.
 fn base(wrapper: &BatchHeader, last: Offset) -> Result<Offset> {
     match wrapper.base_offset {
         _ if wrapper.magic == 0 => Ok(0),

@@ -34,15 +34,15 @@ pub struct RecordSlot {
     pub offset: Offset,
     /// Absolute timestamp; the batch's own under LogAppendTime.
     pub timestamp: TimestampMs,
-    /// Where the key's bytes begin in the source.
+    /// Position of the key's bytes in the source.
     pub key_start: u32,
     /// Length of the key, -1 for null.
     pub key_len: i32,
-    /// Where the value's bytes begin in the source.
+    /// Position of the value's bytes in the source.
     pub value_start: u32,
     /// Length of the value, -1 for null.
     pub value_len: i32,
-    /// Where the first header begins in the source.
+    /// Position of the first header in the source.
     pub headers_start: u32,
     /// Number of headers.
     pub headers_count: u32,

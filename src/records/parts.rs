@@ -6,23 +6,23 @@
 
 use crate::types::Position;
 
-/// How large a batch is.
+/// Size of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Size {
     /// Its records.
     pub(crate) records: usize,
-    /// What they take where the consumer puts them, at most.
+    /// Bytes that they take at most in the consumer's columns.
     pub(crate) bytes: usize,
 }
 
-/// What is agreed between a reader and the consumer of its chunk.
+/// Agreement between a reader and the consumer of its chunk.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Parts {
     /// The largest batch that the consumer can take back, and what a record counts besides its bytes.
     most: usize,
     row: usize,
     open: Option<Size>,
-    /// Where a batch begins of which all that was given has to be taken back.
+    /// Position of a batch whose records must all be taken back.
     withdrawn: Option<Position>,
 }
 
@@ -33,7 +33,7 @@ impl Parts {
         self.row = row;
     }
 
-    /// What a batch of so many records in so many bytes comes to, if the consumer can take it back.
+    /// Estimates a batch of so many records in so many bytes, if the consumer can take it back.
     pub(super) fn allow_one(&self, records: usize, bytes: usize) -> Option<Size> {
         let bytes = records.saturating_mul(self.row).saturating_add(bytes);
         (bytes <= self.most).then_some(Size { records, bytes })
@@ -51,7 +51,7 @@ impl Parts {
         self.open = open;
     }
 
-    /// Where the batch begins of which all that was given has to be taken back.
+    /// Position of the batch whose records must all be taken back.
     #[must_use]
     pub(crate) const fn withdrawn(&self) -> Option<Position> {
         self.withdrawn
@@ -63,7 +63,7 @@ impl Parts {
         self.withdrawn = Some(position);
     }
 
-    /// Whether something has to be taken back; from now on it has been.
+    /// Returns whether something has to be taken back; from now on it has been.
     pub(crate) const fn take_withdrawn(&mut self) -> bool {
         self.withdrawn.take().is_some()
     }

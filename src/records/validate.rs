@@ -1,4 +1,4 @@
-//! What a topic's settings ask of the records that a leader appends (`LogValidator`).
+//! A topic's rules for the records that a leader appends (`LogValidator`).
 
 use crate::compress::Codec;
 use crate::error::{Error, Refusal};
@@ -33,8 +33,9 @@ impl Default for LeaderRules {
 }
 
 impl LeaderRules {
-    /// What is left of them where a follower takes what it is given: it asks neither for keys nor the clock, and leaves
-    /// timestamps as they are (`UnifiedLog.appendAsFollower`); only what it encodes itself is compressed as the topic says.
+    /// Returns the rules for a follower, which takes what it is given: it requires no keys, checks no clock, and leaves
+    /// timestamps unchanged (`UnifiedLog.appendAsFollower`); only what it encodes itself is compressed as the topic
+    /// says.
     #[must_use]
     pub fn of_follower(self) -> Self {
         Self {
@@ -45,8 +46,8 @@ impl LeaderRules {
         }
     }
 
-    /// Whether a record's timestamp is in bounds (`LogValidator.validateTimestamp`); none at all always is, and under
-    /// LogAppendTime every one.
+    /// Returns whether a record's timestamp is in bounds (`LogValidator.validateTimestamp`); none at all always is, and
+    /// under LogAppendTime every one.
     #[inline]
     #[must_use]
     pub const fn takes_timestamp(&self, timestamp: TimestampMs, now_ms: TimestampMs) -> bool {

@@ -25,7 +25,7 @@ use crate::format::varint::{get_varint, get_varlong, unzigzag32};
 use crate::io::words::Words;
 use crate::types::{Offset, TimestampMs};
 
-/// Where a batch's records are being decoded; stops and resumes at any record.
+/// Decoder of a batch's records that stops and resumes at any record.
 #[derive(Clone, Debug)]
 pub struct Walk {
     at: usize,
@@ -62,7 +62,7 @@ impl Walk {
         self.remaining
     }
 
-    /// Where the next record begins in the source.
+    /// Position of the next record in the source.
     #[inline]
     #[must_use]
     pub const fn position(&self) -> usize {
@@ -376,8 +376,8 @@ const WINDOW: usize = 8 + 63 + 4 + 5;
 /// A length of -1, zig-zag: null.
 const NULL: u8 = 1;
 
-/// How many bytes length, timestamp delta and offset delta of the record take that begins with these eight. A wrong guess
-/// ends its loop at once, and the record is decoded field by field.
+/// Guesses the bytes of length, timestamp delta and offset delta of the record that begins with these eight. A wrong
+/// guess ends its loop at once, and the record is decoded field by field.
 #[inline]
 const fn shape(head: u64) -> (usize, usize, usize) {
     // The first record of a batch, the only one of many, at a glance: its deltas are 0.
@@ -406,7 +406,7 @@ const fn shape(head: u64) -> (usize, usize, usize) {
     (l, t, o)
 }
 
-/// Where the parts of a record lie whose length, timestamp delta and offset delta take `l`, `t` and `o` bytes.
+/// Layout of a record whose length, timestamp delta and offset delta take `l`, `t` and `o` bytes.
 ///
 /// | word | bytes |
 /// |---|---|
@@ -419,7 +419,7 @@ struct Head {
     time: usize,
     offset: usize,
     key: usize,
-    /// Which bits are the same in every record of the shape, and what they are, in the head and in the length.
+    /// Mask and value of the bits that are the same in every record of the shape, in the head and in the length.
     fixed: (u64, u64),
     length: (u32, u32),
     /// Those of the head that are the same in all records of one size: all but the deltas'.

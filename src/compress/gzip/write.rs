@@ -8,7 +8,7 @@ use crate::compress::compressor::Refused;
 
 /// Magic, deflate, no flags, no time, no extra flags, system unknown: what Java 16 and later write.
 const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
-/// What deflate never goes beyond: five bytes for each 16 KB stored, and the end.
+/// Largest overhead of deflate: five bytes for each 16 KB stored, and the end.
 const OVERHEAD: usize = 64;
 
 /// The deflater, kept between calls with the level it was made for.

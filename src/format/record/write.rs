@@ -4,7 +4,7 @@ use super::Header;
 use crate::error::{Error, Result};
 use crate::format::varint::{put_varint, put_varlong, varlong_len};
 
-/// What Kafka gives the length of a null key or value.
+/// Kafka's length of a null key or value.
 const NULL: i32 = -1;
 
 /// A record to be written; numbers count from its batch's.

@@ -40,7 +40,7 @@ pub trait Entry<const W: usize>: Copy + Debug + PartialEq {
     /// The words on disk, for an offset so far from the base.
     fn encode(&self, relative_offset: i32) -> [u32; W];
 
-    /// What stands for the last entry of an empty index, and for what lies before the first one.
+    /// Substitute for the last entry of an empty index, and for the entry before the first.
     fn before_all(base_offset: Offset) -> Self;
 
     /// The offset it names.
@@ -147,7 +147,7 @@ impl<E: Entry<W>, const W: usize, F: EntryFile<W>> WritableIndex<E, W, F> {
         self.file.max_entries()
     }
 
-    /// Whether there is no room for an entry; a time index keeps a slot free for the end of its segment.
+    /// Returns whether there is no room for an entry; a time index keeps a slot free for the end of its segment.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.room() == 0
@@ -204,13 +204,13 @@ impl<E: Entry<W>, const W: usize, F: EntryFile<W>> WritableIndex<E, W, F> {
         Ok(found.unwrap_or_else(|| E::before_all(self.base_offset)))
     }
 
-    /// Whether entries can name this offset: at the base or up to 2^31 - 1 above.
+    /// Returns whether entries can name this offset: at the base or up to 2^31 - 1 above.
     #[must_use]
     pub fn can_append_offset(&self, offset: Offset) -> bool {
         relative_offset(self.base_offset, offset).is_some()
     }
 
-    /// How far `offset` is from the base.
+    /// Distance of `offset` from the base.
     ///
     /// # Errors
     /// `Refused` (`SegmentOffsetOverflow`) where entries cannot name it.
@@ -343,7 +343,7 @@ impl<E: Entry<W>, const W: usize, F: EntryFile<W>> WritableIndex<E, W, F> {
         self.file.close_handler();
     }
 
-    /// Whether the file is a number of whole entries.
+    /// Checks that the file consists of whole entries.
     fn check_length(&self) -> Result<()> {
         let (length, size) = (self.length(), F::ENTRY_SIZE);
         if length.checked_rem(size as u64) == Some(0) {
@@ -353,7 +353,7 @@ impl<E: Entry<W>, const W: usize, F: EntryFile<W>> WritableIndex<E, W, F> {
         Err(Error::corrupt_index("index length", length, expected, length).at(self.path()))
     }
 
-    /// Where the last entry begins.
+    /// Position of the last entry.
     fn last_position(&self) -> u64 {
         self.size_in_bytes().saturating_sub(F::ENTRY_SIZE) as u64
     }

@@ -45,7 +45,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(op, 0..120)
 }
 
-/// What entries are found by.
+/// Key of an entry.
 trait Key {
     fn key(&self) -> i64;
 }
@@ -77,7 +77,7 @@ impl<E: Entry<W>, const W: usize> WritableIndex<E, W> {
     }
 }
 
-/// Whatever is not an append: the same for both kinds.
+/// Steps other than appends, the same for both kinds.
 fn step<E: Entry<W> + Key, const W: usize>(
     index: &mut WritableIndex<E, W>,
     model: &mut Model<E>,

@@ -137,7 +137,7 @@ fn a_full_disk_is_an_error_before_it_is_a_signal() {
     assert_eq!(fs::read(&s.path).unwrap(), bytes(to));
 }
 
-/// What was cut off the file and given back is a hole again.
+/// Space that was cut off the file and given back is a hole again.
 #[test]
 fn a_file_that_grows_again_has_no_room_yet() {
     let mut s = scene(10 << 20);

@@ -39,7 +39,7 @@ impl<const W: usize> View<W> {
         })
     }
 
-    /// Where word `k` of entry `n` is, for `n` below `capacity`.
+    /// Address of word `k` of entry `n`, for `n` below `capacity`.
     #[inline]
     #[expect(
         clippy::cast_ptr_alignment,

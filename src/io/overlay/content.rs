@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::io::storage::{ReadFile, ReadFolder, read_exact_at};
 use crate::types::TimestampMs;
 
-/// Where bytes come from.
+/// Source of bytes.
 #[derive(Clone, Debug)]
 pub(crate) enum Source {
     /// The file that had this name at the beginning, from this byte on.
@@ -86,7 +86,7 @@ impl Origins {
         self.renamed.get(name).map_or(name, String::as_str)
     }
 
-    /// Where the file is that had this name at the beginning.
+    /// Path of the file that had this name at the beginning.
     #[must_use]
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.base.path_of(self.name(name))
@@ -100,7 +100,7 @@ impl Origins {
         self.base.open(self.name(name))
     }
 
-    /// When the file was last modified that had this name at the beginning.
+    /// Modification time of the file that had this name at the beginning.
     fn modified_ms(&self, name: &str) -> Option<TimestampMs> {
         self.base.modified_ms(self.name(name)).ok()
     }
@@ -200,7 +200,7 @@ impl Content {
         self.kept
     }
 
-    /// Where its bytes come from.
+    /// Source of its bytes.
     #[must_use]
     pub(crate) const fn source(&self) -> &Source {
         &self.source
@@ -264,7 +264,8 @@ impl Content {
         self.length = self.length.max(self.kept);
     }
 
-    /// When the file was last modified whose bytes these are, or what they were given; `None` where they are the plan's own.
+    /// Modification time of the file whose bytes these are, or the time that they were given; `None` if they are the
+    /// plan's own; `None` where they are the plan's own.
     #[must_use]
     pub(super) fn modified_ms(&self, origins: &Origins) -> Option<TimestampMs> {
         match &self.source {
@@ -344,7 +345,7 @@ impl Content {
     }
 }
 
-/// Where the bytes of an open file come from.
+/// Source of the bytes of an open file.
 #[derive(Debug)]
 enum OpenBytes {
     Base {

@@ -37,7 +37,7 @@ impl ReadFolder for Overlay {
         }
     }
 
-    /// What the plan makes itself is made now.
+    /// Returns the current time for files that the plan creates.
     fn modified_ms(&self, name: &str) -> Result<TimestampMs> {
         if !Self::contains(self, name) {
             return Err(Error::io(self.path_of(name))(
@@ -119,7 +119,7 @@ impl Storage for Overlay {
         Ok(())
     }
 
-    /// Whoever carries the plan out does it.
+    /// Does nothing: the caller who carries out the plan syncs.
     fn sync_names(&self) -> Result<()> {
         Ok(())
     }

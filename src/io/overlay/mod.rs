@@ -61,7 +61,7 @@ impl Action {
     }
 }
 
-/// What becomes of one file.
+/// Change of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileChange {
     /// Its name.
@@ -70,11 +70,11 @@ pub struct FileChange {
     pub before: Option<u64>,
     /// Its length afterwards; `None` where it is gone.
     pub after: Option<u64>,
-    /// Whether these are the bytes that were there.
+    /// True if these are the bytes that were there.
     pub is_same: bool,
 }
 
-/// What an overlay knows. Its methods are those of a folder that only it changes.
+/// State of an overlay. Its methods are those of a folder that only it changes.
 #[derive(Debug)]
 struct State {
     origins: Origins,
@@ -218,7 +218,7 @@ impl State {
         Ok(())
     }
 
-    /// Whether a file that stayed under its name, or went, would be there again with its old bytes.
+    /// Returns whether a file that stayed under its name, or went, would be there again with its old bytes.
     fn is_as_before(&self, name: &str, content: &Content) -> Result<bool> {
         let Source::Bytes(new) = content.source() else {
             return Ok(false);
@@ -325,8 +325,8 @@ impl Overlay {
         }
     }
 
-    /// What is planned from here on is never carried out, and is not noted; of the files that are written under names with
-    /// this end only the length is kept.
+    /// Marks everything planned from here on as never to be carried out; actions are not recorded, and of files whose
+    /// names end in this suffix only the length is kept.
     pub(crate) fn rehearse(&self, counted: &'static str) {
         let mut state = self.state();
         state.counted = Some(counted);
@@ -348,7 +348,7 @@ impl Overlay {
         lock(&self.state)
     }
 
-    /// Where the files of the beginning are: no action has been carried out.
+    /// Paths of the original files: no action has been carried out.
     #[must_use]
     pub(crate) fn origins(&self) -> Origins {
         self.state().origins.clone()
@@ -372,7 +372,7 @@ impl Overlay {
         self.state().files.get(name).cloned()
     }
 
-    /// Whether there is a file of that name.
+    /// Returns whether there is a file of that name.
     #[must_use]
     pub(crate) fn contains(&self, name: &str) -> bool {
         self.state().files.contains_key(name)
@@ -384,8 +384,8 @@ impl Overlay {
         self.state().files.get(name).map_or(0, Content::length)
     }
 
-    /// When the file was last modified whose bytes this one has, or what it was given; `None` where the bytes are the plan's
-    /// own.
+    /// Modification time of the file whose bytes this one has, or the time that it was given; `None` if the bytes are
+    /// the plan's own; `None` where the bytes are the plan's own.
     #[must_use]
     pub(crate) fn modified_ms(&self, name: &str) -> Option<TimestampMs> {
         let state = self.state();
@@ -474,7 +474,7 @@ impl Overlay {
             .sum()
     }
 
-    /// What becomes of the files, by name.
+    /// Changes of the files, by name.
     #[must_use]
     pub(crate) fn changes(&self) -> Vec<FileChange> {
         let state = self.state();
@@ -500,13 +500,13 @@ impl Overlay {
         names.into_iter().map(change).collect()
     }
 
-    /// What there is now.
+    /// Current files.
     #[must_use]
     pub(crate) fn files(&self) -> BTreeMap<String, Content> {
         self.state().files.clone()
     }
 
-    /// What has been done so far, every file that was written with the bytes it has by now.
+    /// Actions so far; every file that was written has its current bytes.
     #[must_use]
     pub(crate) fn actions(&self) -> Vec<Action> {
         let state = self.state();

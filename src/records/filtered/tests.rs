@@ -361,7 +361,7 @@ fn damage_is_told_and_nothing_written() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever goes, the others are what they were, in batches of every size.
+    /// The remaining records are unchanged, in batches of every size.
     #[test]
     fn the_others_stay(
         chosen in prop::collection::vec((any::<bool>(), 0usize..40, any::<bool>()), 1..1400),

@@ -8,7 +8,7 @@ use crate::format::varint::unzigzag32;
 use crate::records::RecordSlot;
 use crate::types::{Offset, TimestampMs};
 
-/// What a record has in common with those that follow it.
+/// Properties that a record shares with those that follow it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Alike {
     /// Bytes of the whole record.
@@ -17,13 +17,13 @@ pub(super) struct Alike {
     pub(super) head: u64,
     /// The four bytes in which the length begins.
     pub(super) length: u32,
-    /// Where the length of the value lies in the record.
+    /// Position of the value's length in the record.
     pub(super) value_len_at: usize,
     /// Its bits among the four bytes from there, and what they are.
     pub(super) value_len: (u32, u32),
     /// The record itself.
     pub(super) slot: RecordSlot,
-    /// What deltas count from.
+    /// Base of the deltas.
     pub(super) base: (Offset, TimestampMs),
 }
 

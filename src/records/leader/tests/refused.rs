@@ -1,4 +1,4 @@
-//! What is refused, and what passes beside it.
+//! Refused batches, and similar ones that pass.
 
 use super::*;
 use crate::format::batch::RECORD_BATCH_OVERHEAD;

@@ -1,4 +1,4 @@
-//! What is assigned in place, and what is encoded again.
+//! Fields that are assigned in place, and batches that are encoded again.
 
 use super::*;
 use crate::format::batch::set_max_timestamp;
