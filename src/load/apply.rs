@@ -19,7 +19,7 @@ use crate::segment::files::sync_segment;
 use crate::segment::writer::WritableSegment;
 use crate::types::Offset;
 
-/// How much of a file is copied at once.
+/// Bytes of a file that are copied at once.
 const CHUNK: usize = 1 << 20;
 
 impl Plan {

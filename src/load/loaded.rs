@@ -1,4 +1,4 @@
-//! What loading a partition comes to.
+//! Result of loading a partition.
 
 use crate::format::entry::TimestampOffset;
 use crate::log::epochs::LeaderEpochs;
@@ -16,7 +16,7 @@ pub struct LoadedSegment {
     pub max_timestamp: Option<TimestampOffset>,
 }
 
-/// What a broker has after loading.
+/// State of a broker after loading.
 #[derive(Debug)]
 pub struct LoadedLog {
     /// First offset that may be read.

@@ -66,7 +66,7 @@ pub(super) struct Loader<'a> {
     pub(super) request: LoadRequest,
     pub(super) segments: Segments,
     pub(super) epochs: LeaderEpochs,
-    /// What the checkpoint will hold, once something was written to it.
+    /// New content of the checkpoint, once something was written to it.
     pub(super) epochs_written: Option<Vec<u8>>,
     pub(super) notes: Vec<Note>,
     /// Files that were only renamed.
@@ -262,7 +262,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// What was on its way out goes; of compactions and splits, what was not finished.
+    /// Removes files that were being deleted, and unfinished results of compactions and splits.
     pub(super) fn remove_temporary_files(&mut self) -> Result<()> {
         let folder = self.folder.clone();
         let (mut cleaned, mut swaps) = (Vec::new(), Vec::new());
@@ -289,7 +289,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// What compaction or a split had finished takes the place of what it was made from.
+    /// Puts the finished results of compaction or a split in the place of their sources.
     fn complete_swaps(&mut self) -> Result<()> {
         let folder = self.folder.clone();
         let swap = FileState::Swap.suffix();

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::format::batch::BatchHeader;
 use crate::types::{Offset, Position};
 
-/// What to do where loading would take whole batches out of a log.
+/// Action if loading would remove whole batches from a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnLoss {
     /// Raise an error and change nothing. A torn tail without a whole batch after the tear is no loss, and is cut.
@@ -29,9 +29,9 @@ pub(crate) const WAYS_OUT: &str = "nothing was changed; in recover, salvage keep
 pub struct Loss {
     /// The file of the first of them.
     pub name: String,
-    /// Where the first of them begins.
+    /// Position of the first of them.
     pub position: Position,
-    /// Where they lie, and what makes them go.
+    /// Their place, and the cause of the loss.
     pub reason: String,
     /// Batches.
     pub batches: u64,
@@ -111,7 +111,7 @@ pub(super) fn refusal(
     Some(error.at(&folder.join(&first.name)).for_offset(offset))
 }
 
-/// Why the batches go that follow a cut.
+/// Reason for the loss of the batches that follow a cut.
 pub(super) fn behind_damage(base_offset: Offset, position: Position) -> String {
     format!("after the damage at byte {position} of segment {base_offset}")
 }

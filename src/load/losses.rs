@@ -1,4 +1,4 @@
-//! What loading would take out of a log, found in its result.
+//! Losses that loading would cause, found in its result.
 //!
 //! Indexes, checkpoints, markers and leftovers are hints. Kafka's loader lets them decide over batches, and cuts all that
 //! follows a damaged one. The result of a loading is held against the `.log` files that it began with: of every byte that
@@ -102,7 +102,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// Which bytes of the files at the beginning are in live `.log` files now.
+    /// Bytes of the original files that are now in live `.log` files.
     fn kept(&self) -> Kept {
         let mut kept = Kept::new();
         for (name, content) in self.folder.files() {
@@ -161,7 +161,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// Where the batches of a file lie that go, and what makes them go.
+    /// Place of the batches of a file that are lost, and the cause.
     fn reason(&self, name: &str, kept: &[(u64, u64)], replacement: Option<&str>) -> String {
         if let Some(by) = replacement {
             return format!("in {name}, in whose place {by} would come without holding them");
@@ -220,7 +220,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// Whether bytes follow the last whole batch of the active segment.
+    /// Returns whether bytes follow the last whole batch of the active segment.
     pub(super) fn is_torn(&mut self, log: &LoadedLog) -> Result<bool> {
         match self.segments.active_mut() {
             Some(active) => Ok(!active.ends_whole(log.log_end_offset)?),

@@ -1,4 +1,4 @@
-//! What is worth saying of a loading.
+//! Notes about a loading.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub enum Note {
         batches: u64,
         /// Bytes cut at the end.
         truncated: u64,
-        /// Why they were cut.
+        /// The reason for the cut.
         reason: Option<String>,
     },
     /// A batch goes back after an index entry: Kafka drops the segment whole, sound batches and all.
@@ -26,7 +26,7 @@ pub enum Note {
         base_offset: Offset,
         /// Bytes of it.
         size: u64,
-        /// What stands where.
+        /// The fault and its place.
         reason: String,
     },
     /// A segment was deleted.
@@ -35,7 +35,7 @@ pub enum Note {
         base_offset: Offset,
         /// Bytes of its `.log`.
         size: u64,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// A segment whose last batch is too far from its base was split.
@@ -57,14 +57,15 @@ pub enum Note {
     IndexFull {
         /// Its base offset.
         base_offset: Offset,
-        /// Where the first batch begins that got no entry; `None` where entries of the files were cut.
+        /// Position of the first batch without an entry; `None` if entries of the files were cut; `None` where entries
+        /// of the files were cut.
         position: Option<Position>,
     },
     /// A batch begins below the end of the one before it. Kafka keeps both, and refuses to read the segment.
     OutOfOrder {
         /// The segment's base offset.
         base_offset: Offset,
-        /// Where the batch begins.
+        /// Position of the batch.
         position: Position,
         /// Its first offset.
         offset: Offset,
@@ -84,14 +85,14 @@ pub enum Note {
     LeftOut {
         /// The file.
         name: String,
-        /// Which bytes and offsets, and why.
+        /// Bytes and offsets that were left out, and the reason.
         lost: Lost,
     },
     /// By salvage alone: a file that keeps Kafka from loading the log has another name now, or is gone.
     SetAside {
         /// The file.
         name: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }

@@ -17,15 +17,15 @@ use crate::producers::snapshots::MAX_SNAPSHOT;
 use crate::segment::writer::WritableSegment;
 use crate::types::TimestampMs;
 
-/// What loading a folder would do.
+/// Plan of loading a folder.
 #[derive(Debug)]
 pub struct Plan {
     pub(super) folder: Overlay,
-    /// What a broker would then have, or why it would not start.
+    /// State that a broker would then have, or the reason why it would not start.
     pub outcome: Result<LoadedLog>,
     /// Whole batches that would go; not looked for by salvage.
     pub losses: Vec<Loss>,
-    /// What is worth saying.
+    /// Notes for the report.
     pub notes: Vec<Note>,
     pub(super) segments: Segments,
     /// Files that were only renamed.
@@ -112,13 +112,13 @@ impl Plan {
         self.segments.iter()
     }
 
-    /// Whether a file will hold a snapshot of the producers, and nothing else.
+    /// Returns whether a file will hold a snapshot of the producers, and nothing else.
     pub(crate) fn has_snapshot(&self, name: &str) -> bool {
         let data = self.folder.read(name, MAX_SNAPSHOT);
         data.is_ok_and(|data| ProducerState::parse_snapshot(&data).is_ok())
     }
 
-    /// When the file was last modified whose bytes one of these names will have.
+    /// Modification time of the file whose bytes one of these names will have.
     pub(crate) fn modified_ms(&self, name: &str) -> Option<TimestampMs> {
         self.folder.modified_ms(name)
     }
@@ -172,7 +172,7 @@ impl Plan {
         to.sync_names()
     }
 
-    /// What becomes of the files, by name.
+    /// Changes of the files, by name.
     #[must_use]
     pub fn changes(&self) -> Vec<FileChange> {
         self.folder.changes()

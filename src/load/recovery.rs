@@ -1,4 +1,4 @@
-//! What was not flushed is recovered; segments that must go or be split (`LogLoader.recoverLog`, `LocalLog`).
+//! Recovery of unflushed segments, some of which must be removed or split (`LogLoader.recoverLog`, `LocalLog`).
 
 use super::loader::Loader;
 use super::loss::behind_damage;
@@ -300,7 +300,7 @@ impl Loader<'_> {
     }
 }
 
-/// What a recovered batch means for the leader epochs and its producer's state; returns the aborted transaction that it
+/// Applies a recovered batch to the leader epochs and to its producer's state; returns the aborted transaction that it
 /// ends.
 fn replay(
     epochs: &mut LeaderEpochs,

@@ -1,8 +1,8 @@
-//! What loading a partition is told.
+//! Input of loading a partition.
 
 use crate::types::{Offset, TimestampMs};
 
-/// What loading a partition has to know.
+/// Input of loading a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadRequest {
     /// The broker stopped cleanly: nothing is checked.

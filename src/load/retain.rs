@@ -16,7 +16,7 @@ use crate::log::retention::{RetainedLog, Rule, SegmentAge, expired};
 use crate::segment::files::{SEGMENT_FILES, name_of, rename_segment};
 use crate::types::{Offset, TimestampMs};
 
-/// What a step over a loaded log begins with; nothing where Kafka does not load it.
+/// Opens a step over a loaded log, or returns if Kafka does not load it.
 macro_rules! loaded {
     ($plan:ident, $nothing:expr) => {
         match &mut $plan.outcome {
@@ -96,7 +96,7 @@ impl Plan {
         Ok(())
     }
 
-    /// What retention looks at, segment by segment.
+    /// Ages of the segments, for retention.
     fn ages(&mut self, now_ms: TimestampMs) -> Result<Vec<SegmentAge>> {
         let folder = self.folder.clone();
         let age = |segment: &mut Segment| {

@@ -36,7 +36,7 @@ mod whole;
 
 /// Ranges of one `.log` that are named; beyond, their bytes are only counted.
 const MOST_NAMED: usize = 10_000;
-/// What a file is renamed with that Kafka stumbles over.
+/// Suffix that is given to files with which Kafka does not start.
 const UNREAD: &str = ".unread";
 
 impl Loader<'_> {
@@ -321,7 +321,7 @@ impl Loader<'_> {
     }
 }
 
-/// Where the batches of what follows begin: none before may reach there.
+/// Upper bound for the batches before: the offset at which those of the following files begin.
 fn ceiling(later: &[LogFile]) -> Offset {
     for (at, next) in later.iter().enumerate() {
         let beyond = later.get(at.saturating_add(1));

@@ -48,7 +48,7 @@ impl Segments {
         self.iter_mut().next_back()
     }
 
-    /// What a broker knows of them.
+    /// Facts about the segments that a broker has after loading.
     pub(super) fn listed(&self) -> Vec<LoadedSegment> {
         let listed = self.iter().map(|segment| LoadedSegment {
             base_offset: segment.base_offset(),

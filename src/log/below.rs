@@ -1,14 +1,14 @@
-//! What a directory that is no log dir is instead: one above a log dir, as where an image or a chart puts the log dir one or
-//! two levels down, or Redpanda's data.
+//! Suggestions for a directory that is not a log dir: one above a log dir, as when an image or a chart puts the log dir
+//! one or two levels down, or Redpanda's data.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// How deep is looked.
+/// Depth of the search.
 const LEVELS: usize = 4;
-/// How many folders are looked at.
+/// Number of folders that are searched.
 const MOST_FOLDERS: usize = 500;
-/// How many are named.
+/// Number of log dirs that are named.
 const MOST_NAMES: usize = 3;
 
 /// A sentence that continues about the directory after a semicolon; empty if nothing is known of it.

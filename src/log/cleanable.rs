@@ -1,4 +1,4 @@
-//! Which offsets the cleaner may look at (`LogCleanerManager.cleanableOffsets`).
+//! Range of offsets that the cleaner may process (`LogCleanerManager.cleanableOffsets`).
 //!
 //! ```text
 //! log start      first dirty offset      first uncleanable offset     log end
@@ -17,7 +17,7 @@ use std::ops::RangeInclusive;
 use crate::error::Result;
 use crate::types::{Offset, TimestampMs};
 
-/// What the cleaner cannot pass.
+/// Bound that the cleaner cannot pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CleanerBound {
     /// The active segment.
@@ -26,7 +26,7 @@ pub enum CleanerBound {
     MinLag,
     /// The oldest open transaction.
     OpenTransaction,
-    /// What may not be replicated.
+    /// Records that may not be replicated.
     HighWatermark,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct CleanableOffsets {
     pub first_dirty: Offset,
     /// And before this one, which may lie inside of a segment.
     pub first_uncleanable: Offset,
-    /// What is at the latter.
+    /// The bound at the end of the range.
     pub bound: CleanerBound,
     /// The offset at which the last pass ended is not in the log, and starts over.
     pub is_reset: bool,
@@ -84,7 +84,7 @@ impl CleanableOffsets {
     }
 }
 
-/// How much of a log is dirty (`LogToClean`).
+/// Dirty part of a log (`LogToClean`).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Dirtiness {
     /// Bytes of the segments before the first dirty offset.
@@ -109,7 +109,7 @@ impl Dirtiness {
         self.clean_bytes.saturating_add(self.cleanable_bytes)
     }
 
-    /// Whether a cleaner would take the log (`LogCleanerManager.grabFilthiestCompactedLog`): dirty by more than
+    /// Returns whether a cleaner would take the log (`LogCleanerManager.grabFilthiestCompactedLog`): dirty by more than
     /// `min.cleanable.dirty.ratio`, or overdue.
     #[must_use]
     pub fn is_due(&self, min_dirty_ratio: f64) -> bool {
@@ -118,14 +118,14 @@ impl Dirtiness {
     }
 }
 
-/// Whether a segment whose first batch has this timestamp has waited for longer than `max.compaction.lag.ms`
+/// Returns whether a segment whose first batch has this timestamp has waited for longer than `max.compaction.lag.ms`
 /// (`LogCleanerManager.maxCompactionDelay`).
 #[must_use]
 pub(crate) fn is_overdue(first: TimestampMs, lag_ms: i64, now_ms: TimestampMs) -> bool {
     first > 0 && first < now_ms.saturating_sub(lag_ms.max(0))
 }
 
-/// Whether the lag holds a segment with this largest timestamp; a lag of 0 holds none.
+/// Returns whether the lag holds a segment with this largest timestamp; a lag of 0 holds none.
 #[must_use]
 pub(crate) const fn is_young(largest: TimestampMs, lag_ms: i64, now_ms: TimestampMs) -> bool {
     lag_ms > 0 && largest > now_ms.saturating_sub(lag_ms)

@@ -386,7 +386,7 @@ impl LogConfig {
         }
     }
 
-    /// What a segment needs to know of these settings, without the chance of `segment.jitter.ms`.
+    /// The settings that a segment needs, without the random part of `segment.jitter.ms`.
     #[must_use]
     pub fn segment_settings(&self) -> SegmentSettings {
         SegmentSettings {
@@ -450,8 +450,8 @@ impl LogConfig {
         }
     }
 
-    /// How much earlier than `segment.ms` a new segment is rolled, from a random number (`LogConfig.randomSegmentJitter`,
-    /// which uses 31 bits however large the setting is).
+    /// Milliseconds by which a new segment is rolled earlier than `segment.ms`, from a random number
+    /// (`LogConfig.randomSegmentJitter`, which uses 31 bits however large the setting is).
     #[must_use]
     pub fn segment_jitter(&self, random: u64) -> i64 {
         let most = self.segment_jitter_ms.min(self.segment_ms);

@@ -90,10 +90,10 @@ pub(crate) fn read_parsed<T>(
     }
 }
 
-/// What a log dir says of its partitions besides their folders.
+/// Facts about the partitions of a log dir that are not in their folders.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DirState {
-    /// Whether the clean-shutdown marker exists.
+    /// True if the clean-shutdown marker exists.
     pub clean_shutdown: bool,
     /// From [`RECOVERY_POINT`].
     pub recovery_points: Arc<Offsets>,
@@ -121,9 +121,9 @@ impl DirState {
 /// One partition folder of a log dir.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PartitionFolder {
-    /// Whose records it holds, and what it is for.
+    /// Partition and purpose, from its name.
     pub name: FolderName,
-    /// Where it is.
+    /// Path of the folder.
     pub path: PathBuf,
 }
 
@@ -223,7 +223,7 @@ impl LogDir {
         Ok(self)
     }
 
-    /// Whether it holds partitions or a broker's files.
+    /// Returns whether it holds partitions or a broker's files.
     fn is_certain(&self) -> bool {
         !self.folders.is_empty() || has_log_dir_files(&self.path)
     }
@@ -275,7 +275,7 @@ impl LogDir {
         read_parsed(&self.path.join(name), parse_offsets)
     }
 
-    /// Whether the broker stopped cleanly.
+    /// Returns whether the broker stopped cleanly.
     #[must_use]
     pub fn clean_shutdown(&self) -> bool {
         self.path.join(CLEAN_SHUTDOWN).exists()
@@ -288,7 +288,7 @@ impl LogDir {
     }
 }
 
-/// What the files in a directory tell of it.
+/// Facts about a directory from the files in it.
 #[derive(Default)]
 struct Seen {
     /// A file that only log dirs have.
@@ -314,12 +314,12 @@ impl Seen {
     }
 }
 
-/// Whether only log dirs have a file of this name. Not by `.lock`: others use that name, too.
+/// Returns whether only log dirs have a file of this name. Not by `.lock`: others use that name, too.
 pub(crate) fn is_of_log_dir(name: &str) -> bool {
     [META_PROPERTIES, CLEAN_SHUTDOWN].contains(&name) || CHECKPOINTS.contains(&name)
 }
 
-/// Whether only partition folders have a file of this name.
+/// Returns whether only partition folders have a file of this name.
 pub(crate) fn is_of_partition(name: &str) -> bool {
     // A crash leaves the file that was about to replace another (`CheckpointFile.write`).
     let written = name.strip_suffix(".tmp").unwrap_or(name);
@@ -331,20 +331,20 @@ fn is_link(entry: &DirEntry) -> bool {
     entry.file_type().is_ok_and(|kind| kind.is_symlink())
 }
 
-/// Whether an entry is a directory or a link to one; the listing itself tells, except of a link.
+/// Returns whether an entry is a directory or a link to one; the listing itself tells, except of a link.
 fn is_dir(entry: &DirEntry) -> bool {
     entry.file_type().is_ok_and(|kind| kind.is_dir()) || (is_link(entry) && entry.path().is_dir())
 }
 
-/// Whether a directory has files that only log dirs have.
+/// Returns whether a directory has files that only log dirs have.
 fn has_log_dir_files(dir: &Path) -> bool {
     let names = [META_PROPERTIES, CLEAN_SHUTDOWN];
     let mut names = names.into_iter().chain(CHECKPOINTS);
     names.any(|name| dir.join(name).exists())
 }
 
-/// Whether a directory has files that only partition folders have. One that cannot be listed counts, so that whoever reads
-/// it reports the error.
+/// Returns whether a directory has files that only partition folders have. One that cannot be listed counts, so that
+/// whoever reads it reports the error.
 pub(crate) fn holds_partition_files(folder: &Path) -> bool {
     match fs::read_dir(folder) {
         Ok(entries) => entries
@@ -354,12 +354,12 @@ pub(crate) fn holds_partition_files(folder: &Path) -> bool {
     }
 }
 
-/// Whether a directory can be listed and has no entries.
+/// Returns whether a directory can be listed and has no entries.
 fn is_empty(folder: &Path) -> bool {
     fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
 }
 
-/// What a path that a user names may be.
+/// Kind of a path that a user names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PathKind {
     /// A directory with partition folders.

@@ -1,4 +1,4 @@
-//! Which leader epoch wrote from which offset on (`LeaderEpochFileCache`, KIP-101, KIP-279).
+//! First offset of each leader epoch (`LeaderEpochFileCache`, KIP-101, KIP-279).
 //!
 //! Entries rise strictly in both epoch and start offset. They are kept in `leader-epoch-checkpoint` and are on the device
 //! before the batches of a new epoch are: a missing entry would be wrong, one too many is cut when the log is loaded.
@@ -12,7 +12,7 @@ use crate::io::disk::Disk;
 use crate::log::dir::read_parsed;
 use crate::types::Offset;
 
-/// Where the entries are kept.
+/// Storage of the entries.
 #[derive(Clone, Debug)]
 struct Checkpoint {
     path: PathBuf,

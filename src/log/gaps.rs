@@ -23,14 +23,14 @@ use crate::segment::batches::BatchCursor;
 use crate::segment::source::Access;
 use crate::types::{Offset, TopicPartition};
 
-/// Whether compaction may have made the gap before `to` in the log of a partition folder.
+/// Returns whether compaction may have made the gap before `to` in the log of a partition folder.
 pub(crate) fn may_be_compacted(folder: &Path, name: &TopicPartition, to: Offset) -> bool {
     let is_internal =
         name.topic.starts_with(INTERNAL_TOPIC_PREFIX) && name.topic != CLUSTER_METADATA_TOPIC;
     is_internal || is_cleaned(folder, name) || has_compacted_neighbour(folder, to)
 }
 
-/// Whether the cleaner has been at the partition.
+/// Returns whether the cleaner has been at the partition.
 fn is_cleaned(folder: &Path, name: &TopicPartition) -> bool {
     let checkpoint = dir_above(folder).join(CLEANER);
     let offsets = read_parsed(&checkpoint, parse_offsets).ok().flatten();
@@ -52,7 +52,7 @@ fn has_compacted_neighbour(folder: &Path, to: Offset) -> bool {
         .any(|segment| is_far(segment) || is_compacted(segment))
 }
 
-/// Whether the headers of a segment show that records were taken out; what is damaged shows nothing.
+/// Returns whether the headers of a segment show that records were taken out; what is damaged shows nothing.
 fn is_compacted(segment: &LogSegment) -> bool {
     let Ok(mut source) = segment.open(Access::Headers) else {
         return false;
@@ -68,7 +68,7 @@ fn is_compacted(segment: &LogSegment) -> bool {
     false
 }
 
-/// Whether offsets are missing in a batch, or before it.
+/// Returns whether offsets are missing in a batch, or before it.
 fn has_room(header: &BatchHeader, expected: Offset) -> bool {
     // A wrapper of magic 0 or 1 names its last offset alone.
     if header.is_legacy() {

@@ -15,7 +15,7 @@ use crate::types::{Offset, TopicPartition};
 const LEAST: u64 = 4 << 10;
 /// Files kept at most: those of two log dirs.
 const MOST: usize = 6;
-/// How long a file has to be left alone, in seconds.
+/// Seconds for which a file must be unchanged.
 #[cfg(unix)]
 const SETTLED: u64 = 2;
 
@@ -31,8 +31,7 @@ struct Kept {
     offsets: Arc<Offsets>,
 }
 
-/// What tells a file from another at the same path, and from itself before a change: device, inode, length, and the times of
-/// the last change of content and inode.
+/// Identity of a file and its content: device, inode, length, and the times of the last change of content and inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     device: u64,
@@ -65,7 +64,7 @@ impl Stamp {
     }
 }
 
-/// What `read` finds in the checkpoint at `path`, or found before.
+/// Returns the offsets that `read` finds in the checkpoint at `path`, or found before.
 pub(super) fn offsets(
     path: &Path,
     read: impl FnOnce(&Path) -> Option<Offsets>,

@@ -26,12 +26,12 @@ use crate::segment::skipping::OnCorrupt;
 use crate::segment::statistics::SegmentStatistics;
 use crate::types::{NO_TIMESTAMP, Offset, Position, TimestampMs};
 
-/// Where a record is.
+/// Place of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lookup {
     /// Base offset of the segment.
     pub segment_base_offset: Offset,
-    /// Where its batch begins in the `.log`.
+    /// Position of its batch in the `.log`.
     pub position: Position,
     /// Its offset.
     pub offset: Offset,
@@ -55,7 +55,7 @@ pub struct ListedLog {
     path: Arc<Path>,
     name: FolderName,
     segments: Vec<LogSegment>,
-    /// How many segments, from the first, Kafka would load without recovering them.
+    /// Number of segments, from the first, that Kafka would load without recovering them.
     trusted: usize,
     log_start_offset: Offset,
     high_watermark: Option<Offset>,
@@ -63,7 +63,7 @@ pub struct ListedLog {
     log_end_offset: OnceLock<Offset>,
     /// Kept by `scan::transactions`.
     pub(crate) last_stable_offset: OnceLock<Offset>,
-    /// Where only some files count, the log around them.
+    /// The whole log, if only some of its files are read.
     around: Option<Arc<Self>>,
 }
 
@@ -184,7 +184,7 @@ impl ListedLog {
         self.around.as_deref().unwrap_or(self)
     }
 
-    /// Whether Kafka would load segment `n` without recovering it.
+    /// Returns whether Kafka would load segment `n` without recovering it.
     pub(crate) fn is_trusted(&self, n: usize) -> bool {
         let has_index = self.segments.get(n).is_some_and(|s| s.has_offset_index);
         n < self.trusted && has_index
@@ -220,7 +220,7 @@ impl ListedLog {
         self.high_watermark
     }
 
-    /// Whether the log dir above has a high watermark checkpoint at all.
+    /// Returns whether the log dir above has a high watermark checkpoint at all.
     #[must_use]
     pub const fn has_high_watermarks(&self) -> bool {
         self.has_high_watermarks
@@ -395,7 +395,7 @@ impl ListedLog {
         Ok(None)
     }
 
-    /// Where to begin reading segment `n` for records from `offset` on.
+    /// Finds the position in segment `n` at which to begin reading records from `offset` on.
     pub(crate) fn start_position(&self, n: usize, offset: Offset) -> Result<Position> {
         match self.segments.get(n) {
             Some(segment) if offset > segment.base_offset => {

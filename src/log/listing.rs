@@ -1,4 +1,4 @@
-//! Which files of a partition folder make up the log (`LogLoader`).
+//! Selection of the files of a partition folder that make up the log (`LogLoader`).
 //!
 //! | file | counts |
 //! |---|---|
@@ -24,11 +24,11 @@ use crate::io::folder::DiskFolder;
 use crate::segment::LogSegment;
 use crate::types::TimestampMs;
 
-/// How often a folder is listed again while the broker is exchanging segments in it.
+/// Number of times that a folder is listed again while the broker is exchanging segments in it.
 const LISTINGS: usize = 5;
 /// The same, for whoever opens a file between two listings that have to agree.
 const MAX_ANSWERS: usize = 50;
-/// How long the folder is left alone before it is listed again.
+/// Pause before the folder is listed again.
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// Length and modification time.
@@ -98,7 +98,8 @@ impl Listing {
             .map(|(&name, &(size, _))| (name, size))
     }
 
-    /// Whether nothing was exchanged since an earlier listing, nor is about to be; the last segment may have grown.
+    /// Returns whether nothing was exchanged since an earlier listing, nor is about to be; the last segment may have
+    /// grown.
     fn agrees(&self, before: &Self) -> bool {
         let is_settled = !self.logs.keys().any(|name| name.state == FileState::Swap);
         let last = |listing: &Self| listing.live().next_back().map(|(name, _)| name);
@@ -125,7 +126,7 @@ impl Listing {
         Ok(found)
     }
 
-    /// Whether files are on their way in or out, or an index stands without its log.
+    /// Returns whether files are on their way in or out, or an index stands without its log.
     fn moves(&self) -> bool {
         let log_of = |name: &FileName| FileName::new(name.offset, FileKind::Log);
         let orphan = |name: &FileName| {
@@ -191,8 +192,8 @@ pub(super) fn segments(folder: &Path) -> Result<Vec<LogSegment>> {
     Listing::settled(folder)?.load(&Arc::from(folder))
 }
 
-/// What there is to know about a file of a listing, by its name in that folder: the way to the folder need not be looked up
-/// again. Of a link, about where it leads.
+/// Reads the metadata of a listed file, by its name in that folder, so that the path of the folder is not resolved
+/// again. For a link it is that of the target. Of a link, about where it leads.
 fn about(entry: &DirEntry) -> io::Result<Metadata> {
     let about = entry.metadata()?;
     if about.is_symlink() {

@@ -22,7 +22,7 @@ use crate::format::file_name::FolderName;
 /// The note in an output that is not finished: a broker ignores it, and the next run with the same source starts over.
 pub(crate) const UNFINISHED: &str = ".kafkalog-unfinished";
 
-/// What a directory is to a broker.
+/// Role of a directory for a broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     LogDir,

@@ -18,7 +18,7 @@ use crate::types::{Offset, TimestampMs};
 
 pub use super::listed::{Lookup, OffsetAndTimestamp};
 
-/// How often the folder may change again before an error is final.
+/// Number of times that the folder may change again before an error is final.
 const RELISTINGS: usize = 8;
 
 /// One partition's log. Nothing is read or locked until a question asks for it.
@@ -197,7 +197,7 @@ impl PartitionLog {
     }
 }
 
-/// What tells one listing of the segments from another. The active segment always grows, so its size does not count.
+/// Identity of a listing of the segments. The active segment always grows, so its size does not count.
 fn closed(log: &ListedLog) -> Vec<(Offset, u64)> {
     let size = |s: &LogSegment| if s.is_active { 0 } else { s.size };
     let segments = log.segments().iter();

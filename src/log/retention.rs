@@ -1,4 +1,4 @@
-//! Which segments retention deletes (`UnifiedLog.deleteOldSegments`).
+//! Selection of the segments that retention deletes (`UnifiedLog.deleteOldSegments`).
 //!
 //! | rule | a segment goes while | needs `delete` in `cleanup.policy` |
 //! |---|---|---|
@@ -13,7 +13,7 @@
 use super::config::LogConfig;
 use crate::types::{Offset, TimestampMs};
 
-/// What retention looks at.
+/// Properties of a segment that retention examines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentAge {
     /// The offset it is named by.
@@ -23,11 +23,11 @@ pub struct SegmentAge {
     /// Its largest timestamp: the last time entry's, or the modification time of the `.log` where there is none
     /// (`LogSegment.largestTimestamp`).
     pub largest_timestamp: TimestampMs,
-    /// Whether that is the modification time.
+    /// True if that is the modification time.
     pub is_from_mtime: bool,
 }
 
-/// Where a log begins and ends.
+/// Start and end of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RetainedLog {
     /// First offset that may be read.
@@ -38,7 +38,7 @@ pub(crate) struct RetainedLog {
     pub log_end_offset: Offset,
 }
 
-/// Why a segment goes.
+/// Rule by which a segment is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// It ends before the log start offset.

@@ -1,4 +1,4 @@
-//! Which `.swap` files count, where the log that they were made from may still be there.
+//! Selection of the `.swap` files that count, if the log that they were made from may still be there.
 //!
 //! Kafka puts every finished swap in the place of the segments in its range, whatever is in it (`LogLoader`). Compaction and
 //! splits leave nothing else behind. A disk that was full or died does: a swap that is empty, cut or of other bytes, beside
@@ -69,7 +69,7 @@ pub(crate) fn choose(folder: &dyn ReadFolder, swaps: &[Log], lives: &[Log]) -> R
 
 struct Folder<'a>(&'a dyn ReadFolder);
 
-/// What tells a batch from another one: offsets and checksum.
+/// Identity of a batch: offsets and checksum.
 type Identity = (Offset, Offset, u32);
 
 fn identity(header: &BatchHeader) -> Identity {
@@ -107,7 +107,7 @@ impl Folder<'_> {
         Ok(end)
     }
 
-    /// Whether `swaps`, which are whole, hold every whole batch of `lives`.
+    /// Returns whether `swaps`, which are whole, hold every whole batch of `lives`.
     fn covers(&self, swaps: &[Log], lives: &[Log]) -> Result<bool> {
         let mut swaps: VecDeque<Log> = swaps.iter().copied().collect();
         let mut open: Option<Resync> = None;
@@ -174,7 +174,7 @@ impl Folder<'_> {
         Ok(())
     }
 
-    /// How many bytes of a log its batches below `end` take; `None` where it has none.
+    /// Bytes of a log's batches below `end`; `None` if it has none; `None` where it has none.
     fn length_below(&self, log: Log, end: Option<Offset>) -> Result<Option<Position>> {
         let (mut walk, mut is_some) = (self.walk(log, Offset::MAX)?, false);
         while let Some(step) = walk.next_step()? {

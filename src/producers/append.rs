@@ -18,7 +18,7 @@ const TV_2: i16 = 2;
 /// A transaction that a marker ended, as the transaction index wants it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompletedTxn {
-    /// Whose it was.
+    /// Its producer.
     pub producer_id: i64,
     /// Its first offset.
     pub first_offset: Offset,
@@ -42,7 +42,7 @@ impl CompletedTxn {
     }
 }
 
-/// What an append does to one producer's state.
+/// Effect of an append on the state of one producer.
 #[derive(Clone, Debug)]
 pub struct ProducerAppend {
     origin: AppendOrigin,

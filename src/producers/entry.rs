@@ -1,4 +1,4 @@
-//! What the log knows of one producer (`ProducerStateEntry`, `BatchMetadata`).
+//! State of one producer (`ProducerStateEntry`, `BatchMetadata`).
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! What the log knows of the producers that write to it (`ProducerStateManager`, KIP-98, KIP-360, KIP-890).
+//! State of the producers that write to a log (`ProducerStateManager`, KIP-98, KIP-360, KIP-890).
 //!
 //! | module | what |
 //! |---|---|
@@ -37,7 +37,7 @@ use crate::types::{AppendOrigin, Offset, TimestampMs};
 /// `producer.id.expiration.ms`, a day.
 pub const DEFAULT_PRODUCER_ID_EXPIRATION_MS: i64 = 24 * 60 * 60 * 1000;
 
-/// What an append does to all the producers in it.
+/// Effect of an append on all the producers in it.
 #[derive(Clone, Debug, Default)]
 pub struct Analysis {
     /// Each producer's part.
@@ -174,7 +174,7 @@ impl ProducerStateManager {
         self.last_map_offset = offset;
     }
 
-    /// Whether no producer is known and no transaction waits for the high watermark.
+    /// Returns whether no producer is known and no transaction waits for the high watermark.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.producers.is_empty() && self.unreplicated.is_empty()

@@ -52,7 +52,7 @@ impl Replay<'_> {
     }
 }
 
-/// What a state is rebuilt to.
+/// Offset up to which a state is rebuilt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rebuilding {
     /// First offset that may be read.

@@ -28,7 +28,8 @@ use crate::io::storage::ReadFile;
 use crate::io::threads::processors;
 use crate::types::Position;
 
-/// What a thread reads at a time: fits the second-level cache, and takes longer than waking who waits for it.
+/// Bytes that a thread reads at a time: they fit the second-level cache, and take longer than waking the thread that
+/// waits for them.
 const WINDOW: usize = 512 << 10;
 /// With the header of a batch that begins in it and ends after.
 const WINDOW_AND_HEADER: usize = WINDOW + RECORD_BATCH_OVERHEAD;
@@ -39,7 +40,7 @@ const MAX_BUFFER: usize = 4 << 20;
 /// More would wait for the memory.
 const MAX_THREADS: usize = 4;
 
-/// What was found in a window.
+/// Result for one window.
 #[derive(Debug, Default)]
 struct Run {
     batches: Vec<(Position, BatchHeader)>,
@@ -52,9 +53,9 @@ struct Run {
 pub(super) struct Ahead {
     /// Our part; `None` once the threads are to end, as the first waits for what it tells.
     own: Option<Windows>,
-    /// What each of the others finds.
+    /// Results of the other threads.
     others: Vec<Receiver<Run>>,
-    /// Whose window is next: ours, and then theirs.
+    /// Index of the thread whose window is next: ours, then theirs.
     turn: usize,
     run: vec::IntoIter<(Position, BatchHeader)>,
     goes_on: bool,
@@ -146,7 +147,7 @@ impl Ahead {
         }
     }
 
-    /// What is in the next window, if there is one.
+    /// Result for the next window, if there is one.
     fn next_run(&mut self) -> Option<Run> {
         let own = self.own.as_mut()?;
         let turn = self.turn;
@@ -186,12 +187,12 @@ struct Windows {
     buffer: Vec<u8>,
     /// The buffer holds the window.
     is_read: bool,
-    /// Where it begins.
+    /// Position of the window.
     from: Position,
     end: Position,
     /// From one to the next.
     stride: u64,
-    /// Where the first batch of the window begins.
+    /// Position of the first batch in the window.
     begins: Receiver<Position>,
     /// To whom the next window belongs.
     tells: Sender<Position>,
@@ -223,7 +224,8 @@ impl Windows {
         Ok(())
     }
 
-    /// What is in the window; the next one's turn comes. `None` at the end of the file, or where it cannot be known.
+    /// Returns the result for the window and moves to the next one. `None` at the end of the file, or if it cannot be
+    /// known. `None` at the end of the file, or where it cannot be known.
     fn next_run(&mut self) -> Option<Run> {
         if self.from >= self.end {
             return None;
@@ -317,7 +319,7 @@ mod tests {
         data
     }
 
-    /// Where the batches begin, up to the first fault, by one loop over all bytes.
+    /// Positions of the batches, up to the first fault, by one loop over all bytes.
     fn naive(log: &[u8]) -> Vec<u64> {
         let mut found = Vec::new();
         let mut at = 0;
@@ -330,7 +332,7 @@ mod tests {
         found
     }
 
-    /// What the threads find; after that nothing, not even the batches that begin at `others`.
+    /// Batches that the threads find; after that nothing, not even the batches that begin at `others`.
     fn found(path: &Path, length: usize, threads: usize, others: &[u64]) -> Vec<u64> {
         let mut ahead = Ahead::with_threads(&open(path), 0, length as u64, threads).unwrap();
         let mut found = Vec::new();

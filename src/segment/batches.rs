@@ -19,14 +19,14 @@ use crate::io::interrupt;
 use crate::segment::source::SegmentSource;
 use crate::types::{Offset, Position};
 
-/// How much of a torn-looking rest is searched for a healthy batch after it.
+/// Bytes of a torn-looking rest that are searched for a healthy batch after it.
 const RESYNC_WINDOW: usize = 4 << 20;
-/// How far a cursor goes before it asks whether it is still wanted: a map has no windows at which that would be asked.
+/// Bytes between two checks for an interrupt: a map has no windows at which to check.
 const PACE: u64 = 4 << 20;
 /// The highest magic there is (`RecordBatch.CURRENT_MAGIC_VALUE`).
 pub(crate) const CURRENT_MAGIC: u8 = 2;
 
-/// What is known of a segment besides its bytes.
+/// Facts about a segment other than its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// From the file's name.
@@ -35,7 +35,7 @@ pub struct Bounds {
     pub next_base_offset: Option<Offset>,
     /// The partition's last segment.
     pub is_active: bool,
-    /// Where another reader continues: the start of a batch.
+    /// Position at which another reader continues: the start of a batch.
     pub end: Option<Position>,
 }
 
@@ -72,7 +72,7 @@ impl BatchCursor {
         }
     }
 
-    /// Where the next batch begins, or where the log ended.
+    /// Position of the next batch, or of the end of the log.
     #[must_use]
     pub const fn position(&self) -> Position {
         self.position
@@ -140,7 +140,7 @@ impl BatchCursor {
         Ok(Some(position))
     }
 
-    /// What no record of the batch that came last lies below.
+    /// Lower bound of the offsets in the batch that came last.
     #[must_use]
     pub const fn least_offset(&self, header: &BatchHeader) -> Offset {
         if header.is_wrapper() {
@@ -370,7 +370,7 @@ impl BatchCursor {
         ))
     }
 
-    /// Whether the bytes after a torn-looking header show that only its length is wrong.
+    /// Returns whether the bytes after a torn-looking header show that only its length is wrong.
     fn length_lies(&self, source: &mut SegmentSource, position: Position) -> Result<bool> {
         let whole = source.len().saturating_sub(position) <= RESYNC_WINDOW as u64;
         let rest = source.bytes(position, RESYNC_WINDOW)?;

@@ -1,13 +1,13 @@
-//! Whether a segment is closed, and so may be mapped.
+//! Decides whether a segment is closed, and so may be mapped.
 
 use std::path::Path;
 
 use crate::format::file_name::{FileKind, FileName, FileState, is_metadata_snapshot};
 use crate::types::Offset;
 
-/// Whether no writer appends to a `.log` file any more, as its folder shows: a live one has the next segment beside it, whose
-/// file Kafka makes when it rolls (`LocalLog.roll`); a deleted or swapped one was closed before it got that name; a
-/// snapshot of the metadata log gets its name when it is whole (`FileRawSnapshotWriter.freeze`).
+/// Returns whether no writer appends to a `.log` file any more, as its folder shows: a live one has the next segment
+/// beside it, whose file Kafka makes when it rolls (`LocalLog.roll`); a deleted or swapped one was closed before it got
+/// that name; a snapshot of the metadata log gets its name when it is whole (`FileRawSnapshotWriter.freeze`).
 ///
 /// A plan's word is not enough for a map: plans come from other processes too, and may be old.
 pub(crate) fn is_closed(folder: &Path, file_name: &str, next: Option<Offset>) -> bool {

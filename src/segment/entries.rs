@@ -1,4 +1,4 @@
-//! Which batches get index entries (`LogSegment.append`, `LogSegment.recover`).
+//! Selection of the batches that get index entries (`LogSegment.append`, `LogSegment.recover`).
 //!
 //! A batch gets an entry if more than `index.interval.bytes` came before it since the last one. So the first batch of a
 //! segment has none, nor has the first one after the segment was reopened or truncated: the count begins at 0.
@@ -21,7 +21,7 @@ impl EntryInterval {
         Self { interval, since: 0 }
     }
 
-    /// Whether the next batch gets an entry.
+    /// Returns whether the next batch gets an entry.
     #[inline]
     #[must_use]
     pub(crate) const fn is_due(&self) -> bool {
@@ -41,7 +41,7 @@ impl EntryInterval {
     }
 }
 
-/// Which of its batch's offsets an entry of the offset index names.
+/// The offset of its batch that an entry of the offset index names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EntryOffset {
     /// The last, since 2.0.

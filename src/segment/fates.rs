@@ -1,4 +1,4 @@
-//! What became of the transactions that a reader under `read_committed` meets.
+//! Tracks which transactions a `read_committed` reader must skip.
 //!
 //! As Kafka's consumer it follows the aborted transactions as offsets rise (`CompletedFetch.consumeAbortedTransactionsUpTo`):
 //! one counts from its first offset on, until its marker.
@@ -17,12 +17,12 @@ use crate::format::batch::BatchHeader;
 use crate::format::control::ControlType;
 use crate::types::Offset;
 
-/// Which of the aborted transactions are open, batch after batch.
+/// Tracks which of the aborted transactions are open, batch after batch.
 #[derive(Debug)]
 pub(super) struct AbortedCursor {
     /// By first offset.
     all: Vec<AbortedRange>,
-    /// How many of them began.
+    /// Number of them that have begun.
     begun: usize,
     /// Offsets of the markers of those, by producer; some may have been passed.
     open: BTreeMap<i64, Offset>,
@@ -44,7 +44,8 @@ impl AbortedCursor {
         }
     }
 
-    /// Whether the batch belongs to an aborted transaction. Control batches never do: they are about transactions.
+    /// Returns whether the batch belongs to an aborted transaction. Control batches never do: they are about
+    /// transactions.
     #[inline]
     pub(super) fn covers(&mut self, header: &BatchHeader) -> bool {
         if !header.is_transactional() || header.is_control() {
@@ -78,7 +79,7 @@ impl AbortedCursor {
     }
 }
 
-/// How many producers [`ProducerSet`] finds without a search; a power of two.
+/// Number of producers that [`ProducerSet`] finds without a search; a power of two.
 const RECENT: usize = 32;
 
 /// A set of producers that is asked about each batch, mostly about one of a few.
@@ -97,7 +98,7 @@ impl ProducerSet {
             .unwrap_or_default()
     }
 
-    /// Whether the producer was not in it.
+    /// Returns whether the producer was not in it.
     #[inline]
     pub(super) fn insert(&mut self, producer_id: i64) -> bool {
         let Some(recent) = self.recent.get_mut(Self::place(producer_id)) else {
@@ -110,7 +111,7 @@ impl ProducerSet {
         self.all.insert(producer_id)
     }
 
-    /// Whether the producer was in it.
+    /// Returns whether the producer was in it.
     pub(super) fn remove(&mut self, producer_id: i64) -> bool {
         if let Some(recent) = self.recent.get_mut(Self::place(producer_id)) {
             recent.take_if(|recent| *recent == producer_id);

@@ -1,5 +1,5 @@
-//! Which batches and records of a segment are not wanted, beyond a range of offsets: those of aborted transactions,
-//! those outside bounds of time, and those that were not chosen one by one.
+//! Filters for batches and records of a segment, beyond a range of offsets: aborted transactions, bounds of time, and
+//! records that were chosen one by one.
 //!
 //! | left out | by |
 //! |---|---|
@@ -24,7 +24,7 @@ use crate::types::{Offset, TimestampMs};
 /// A transaction that was aborted: transactional records of this producer between these offsets do not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AbortedRange {
-    /// Whose transaction it was.
+    /// The producer of the transaction.
     pub producer_id: i64,
     /// Offset of the marker that ended it.
     pub last_offset: Offset,
@@ -49,14 +49,14 @@ impl TimestampBounds {
         self.min.is_none() && self.max.is_none()
     }
 
-    /// Whether a record of this timestamp is wanted.
+    /// Returns whether a record of this timestamp is wanted.
     #[inline]
     #[must_use]
     pub fn contain(&self, timestamp: TimestampMs) -> bool {
         self.min.is_none_or(|min| timestamp >= min) && self.max.is_none_or(|max| timestamp <= max)
     }
 
-    /// Whether the header proves that no record of the batch is wanted.
+    /// Returns whether the header proves that no record of the batch is wanted.
     #[inline]
     #[must_use]
     pub fn exclude(&self, header: &BatchHeader) -> bool {
@@ -76,7 +76,7 @@ impl TimestampBounds {
     }
 }
 
-/// What the header of a batch has to say for its records to be wanted.
+/// Conditions on the header of a batch whose records are wanted.
 ///
 /// A batch that is left out is not read, so its checksum is not compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -90,7 +90,7 @@ pub struct HeaderBounds {
 }
 
 impl HeaderBounds {
-    /// Whether the header proves that no record of the batch is wanted.
+    /// Returns whether the header proves that no record of the batch is wanted.
     #[inline]
     #[must_use]
     pub fn exclude(&self, header: &BatchHeader) -> bool {
@@ -107,7 +107,7 @@ impl HeaderBounds {
     }
 }
 
-/// What is left out of a segment.
+/// Records that are left out of a segment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RecordFilter {
     /// Sorted by producer, then by offset; `None` where what became of transactions does not matter.
@@ -119,7 +119,7 @@ pub(crate) struct RecordFilter {
 }
 
 impl RecordFilter {
-    /// Whether the header proves that no record of the batch is wanted.
+    /// Returns whether the header proves that no record of the batch is wanted.
     #[inline]
     #[must_use]
     pub(crate) fn exclude(&self, header: &BatchHeader) -> bool {
@@ -133,14 +133,14 @@ impl RecordFilter {
         })
     }
 
-    /// Whether every record of a batch that is not excluded is wanted.
+    /// Returns whether every record of a batch that is not excluded is wanted.
     #[inline]
     #[must_use]
     pub(crate) const fn is_open(&self) -> bool {
         self.timestamps.are_open() && self.chosen.is_none()
     }
 
-    /// Whether a record is wanted.
+    /// Returns whether a record is wanted.
     #[inline]
     #[must_use]
     pub(crate) fn contains(&self, slot: &RecordSlot) -> bool {

@@ -32,12 +32,12 @@ use crate::records::RecordSlot;
 use crate::records::batch::BatchDecoder;
 use crate::types::{NO_TIMESTAMP, Offset, Position, TimestampMs};
 
-/// How many entries are tried before the scan begins at byte 0.
+/// Number of entries that are tried before the scan begins at byte 0.
 const ENTRIES_TRIED: usize = 8;
 /// A batch larger than this is not taken into memory to confirm an index entry.
 const MAX_CONFIRMED: usize = 32 << 20;
 
-/// How much is fetched ahead of a lookup: a broker notes a batch in the index after so many bytes (`index.interval.bytes`).
+/// Bytes that are fetched ahead of a lookup: a broker adds an index entry after so many bytes (`index.interval.bytes`).
 const FETCHED: usize = 4 << 10;
 
 /// A record found by its timestamp.
@@ -110,7 +110,8 @@ impl<'a> SegmentLookup<'a> {
         }
     }
 
-    /// Where to begin scanning for `target`: the start of a batch, with nothing before it that could be the answer.
+    /// Finds the position at which to begin scanning for `target`: the start of a batch, with nothing before it that
+    /// could be the answer.
     ///
     /// # Errors
     /// `Io`.
@@ -220,7 +221,7 @@ impl<'a> SegmentLookup<'a> {
         Ok(follows.then_some(header.base_offset))
     }
 
-    /// Whether a healthy batch begins at `position`, at or below `target`.
+    /// Returns whether a healthy batch begins at `position`, at or below `target`.
     fn confirms(&mut self, position: Position, target: Offset) -> Result<bool> {
         if position == 0 {
             return Ok(true);
@@ -265,7 +266,7 @@ impl<'a> SegmentLookup<'a> {
         Ok(None)
     }
 
-    /// Whose control batch begins at `offset`, and what it says.
+    /// Reads the control batch that begins at `offset`: its producer and its type.
     ///
     /// # Errors
     /// `Io`, or what is wrong with it or a header on the way.
@@ -422,7 +423,7 @@ impl<'a> SegmentLookup<'a> {
         self.max_from(BatchCursor::new(self.segment.bounds(), 0), NO_TIMESTAMP)
     }
 
-    /// Whether the headers prove that every record is earlier than `timestamp`; false as soon as one does not.
+    /// Returns whether the headers prove that every record is earlier than `timestamp`; false as soon as one does not.
     ///
     /// Up to a time entry that the log confirms, nothing is later than it says.
     ///
@@ -456,8 +457,9 @@ impl<'a> SegmentLookup<'a> {
         Ok(true)
     }
 
-    /// Where to begin reading records at or after `timestamp`, whatever their offsets: a batch with nothing before it that
-    /// is as late. Byte 0 in a segment with legacy batches, as what a wrapper's header says of its messages is not proven.
+    /// Finds the position at which to begin reading records at or after `timestamp`, whatever their offsets: a batch
+    /// with nothing before it that is as late. Byte 0 in a segment with legacy batches, as what a wrapper's header says
+    /// of its messages is not proven.
     ///
     /// # Errors
     /// `Io`, or what is wrong with a header on the way.
@@ -473,7 +475,7 @@ impl<'a> SegmentLookup<'a> {
         Ok(start)
     }
 
-    /// Whether an index whose last entry the log can no longer confirm fits it in every other way.
+    /// Returns whether an index whose last entry the log can no longer confirm fits it in every other way.
     fn is_believable(&mut self, index: &TimeIndex) -> Result<bool> {
         let mut pairs = index.iter().zip(index.iter().skip(1));
         let rises = pairs.all(|(a, b)| a.timestamp < b.timestamp && a.offset <= b.offset);
@@ -526,7 +528,7 @@ impl<'a> SegmentLookup<'a> {
     }
 }
 
-/// Whether the batch that ends at or above a time entry's offset is the one it speaks of.
+/// Returns whether the batch that ends at or above a time entry's offset is the one it speaks of.
 fn agrees(entry: TimestampOffset, header: &BatchHeader) -> bool {
     let holds_it = header.is_legacy() || header.base_offset <= entry.offset;
     header.magic > 0 && holds_it && header.max_timestamp == entry.timestamp

@@ -1,8 +1,8 @@
-//! What a reader of segments did, counted for its caller.
+//! Counters of a reader of segments, for its caller.
 
 use crate::format::batch::BatchHeader;
 
-/// What was done so far.
+/// Counts so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Metrics {
     /// Bytes of batches read or skipped.

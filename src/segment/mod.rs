@@ -70,17 +70,18 @@ pub struct LogSegment {
     pub base_offset: Offset,
     /// Bytes of the `.log`.
     pub size: u64,
-    /// When the `.log` was last modified; Kafka takes it for the largest timestamp of a segment that has none.
+    /// Modification time of the `.log`; Kafka takes it for the largest timestamp of a segment that has none; Kafka
+    /// takes it for the largest timestamp of a segment that has none.
     pub modified_ms: TimestampMs,
     /// The partition's last segment.
     pub is_active: bool,
     /// Base offset of the next segment.
     pub next_base_offset: Option<Offset>,
-    /// Whether there is an offset index; Kafka recovers a segment that lacks it.
+    /// True if there is an offset index; Kafka recovers a segment that lacks it.
     pub has_offset_index: bool,
-    /// Whether there is a time index; Kafka gives an empty one to a segment that lacks it.
+    /// True if there is a time index; Kafka gives an empty one to a segment that lacks it.
     pub has_time_index: bool,
-    /// What to do about damage on the way to an answer.
+    /// Action on damage on the way to an answer.
     pub on_corrupt: OnCorrupt,
     /// The largest timestamp in it, once it was asked for.
     max_timestamp: OnceLock<TimestampMs>,
@@ -123,7 +124,7 @@ impl LogSegment {
         self.folder.join(&self.file_name)
     }
 
-    /// What batches in it are held against.
+    /// Bounds that batches in it are checked against.
     #[must_use]
     pub const fn bounds(&self) -> Bounds {
         Bounds {
@@ -173,7 +174,7 @@ impl LogSegment {
         self.max_timestamp.get().copied()
     }
 
-    /// Whether its files are no longer written, as its folder shows.
+    /// Returns whether its files are no longer written, as its folder shows.
     fn is_closed(&self) -> bool {
         !self.is_active && is_closed(&self.folder, &self.file_name, self.next_base_offset)
     }

@@ -36,7 +36,7 @@ impl OffsetSet {
         }
     }
 
-    /// Whether it is one of them.
+    /// Returns whether it is one of them.
     #[inline]
     #[must_use]
     pub(crate) fn contains(&self, offset: Offset) -> bool {
@@ -44,7 +44,7 @@ impl OffsetSet {
         page.is_some_and(|page| has(page, offset))
     }
 
-    /// Whether any of `first..=last` is one of them.
+    /// Returns whether any of `first..=last` is one of them.
     #[must_use]
     pub(crate) fn reaches_into(&self, first: Offset, last: Offset) -> bool {
         if first > last {
@@ -61,7 +61,7 @@ impl OffsetSet {
         })
     }
 
-    /// How many there are.
+    /// Number of offsets.
     #[cfg(test)]
     pub(crate) fn len(&self) -> u64 {
         let words = self.pages.values().flatten();

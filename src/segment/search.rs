@@ -6,7 +6,7 @@ use crate::types::{Offset, Position};
 /// A batch's place in the log and its offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BatchSpan {
-    /// Where it begins.
+    /// Position of its first byte.
     pub position: Position,
     /// Its first offset; of a wrapper, the first inside.
     pub first_offset: Offset,

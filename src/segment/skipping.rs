@@ -27,7 +27,7 @@ use crate::records::RecordSlot;
 use crate::records::walk::Walk;
 use crate::types::{Offset, Position};
 
-/// What to do about damage.
+/// Action on damage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnCorrupt {
     /// It ends the read with an error.
@@ -37,7 +37,7 @@ pub enum OnCorrupt {
     Skip,
 }
 
-/// Whether every header of a segment is well-formed and begins after the one before, up to the end.
+/// Returns whether every header of a segment is well-formed and begins after the one before, up to the end.
 ///
 /// # Errors
 /// `Io`, `Interrupted`.
@@ -46,7 +46,7 @@ pub(crate) fn is_ordered(path: &Path, size: u64, bounds: Bounds) -> Result<bool>
     Ok(HeaderChain::of(file, size, bounds)?.is_some())
 }
 
-/// What was found out about the file that was looked at last.
+/// Facts about the file that was examined last.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     file: Option<(PathBuf, u64)>,
@@ -78,12 +78,12 @@ pub(super) struct Unread {
     pub(super) floor: Offset,
 }
 
-/// What a step from one header to the next works on.
+/// State of a step from one header to the next.
 #[derive(Debug)]
 struct Walking<'a> {
     cursor: &'a mut BatchCursor,
     source: &'a mut SegmentSource,
-    /// Where the next header is put.
+    /// Destination of the next header.
     header: &'a mut BatchHeader,
     known: &'a mut Known,
     metrics: &'a mut Metrics,
@@ -148,13 +148,13 @@ pub(super) struct Skipping {
     wanted: (Offset, Offset),
     /// The first batch was not seen beside the one before it.
     begins_inside: bool,
-    /// What the walk over the whole segment found lost.
+    /// Losses that the walk over the whole segment found.
     survey: Option<Arc<[Lost]>>,
     /// Passed since the last batch, and the offset after that one.
     open: Option<(Lost, Offset)>,
     /// The end of the last batch that was given, or where the reader began.
     given: Position,
-    /// Where the last batch of this walk begins, as long as there is no survey.
+    /// Position of the last batch of this walk, as long as there is no survey.
     last: Option<Position>,
     /// The end of what was lost last, if anything was.
     accounted: Option<Position>,
@@ -205,8 +205,8 @@ impl Skipping {
         self.survey.is_some()
     }
 
-    /// Whether the batch that the cursor came to follows the one before it without a gap and under no higher leader epoch:
-    /// then no later batch can show that it is wrong.
+    /// Returns whether the batch that the cursor came to follows the one before it without a gap and under no higher
+    /// leader epoch: then no later batch can show that it is wrong.
     #[inline]
     const fn follows(&self, cursor: &BatchCursor, header: &BatchHeader) -> bool {
         !self.begins_inside
@@ -276,7 +276,7 @@ impl Skipping {
         }
     }
 
-    /// Whether no later batch shows that the one at hand has a wrong offset or epoch.
+    /// Returns whether no later batch shows that the one at hand has a wrong offset or epoch.
     fn is_in_order(&mut self, steps: &mut Walking<'_>) -> Result<bool> {
         let Walking {
             cursor,
@@ -311,7 +311,7 @@ impl Skipping {
         Ok(())
     }
 
-    /// What is lost at `position`, within the piece that is read.
+    /// Loss at `position`, within the piece that is read.
     fn lost_at(&self, position: Position) -> Option<Lost> {
         let all = self.survey.as_ref()?;
         let next = all.partition_point(|lost| lost.end <= position);
@@ -335,7 +335,7 @@ impl Skipping {
         }
     }
 
-    /// Whether bytes were passed over since the last batch that was found.
+    /// Returns whether bytes were passed over since the last batch that was found.
     #[inline]
     pub(super) const fn is_after_loss(&self) -> bool {
         self.open.is_some()
@@ -435,14 +435,14 @@ impl Steps {
         )
     }
 
-    /// Whether an error is only that of one batch, after which the next one may be asked for.
+    /// Returns whether an error is only that of one batch, after which the next one may be asked for.
     pub(crate) const fn passes_over(&self, error: &Error) -> bool {
         self.skipping.is_some() && is_damage(error)
     }
 }
 
-/// Whether all records of a batch can be decoded: asked before the first one is given where the others do not fit the chunk
-/// and it could not be taken back.
+/// Checks that all records of a batch can be decoded, before the first one is given where the others do not
+/// fit the chunk and it could not be taken back.
 pub(crate) fn ensure_decodes(walk: &Walk, source: &[u8]) -> Result<()> {
     let mut walk = walk.clone();
     let mut slots = [RecordSlot::default(); 256];
@@ -455,7 +455,7 @@ pub(crate) fn ensure_decodes(walk: &Walk, source: &[u8]) -> Result<()> {
     }
 }
 
-/// Whether the bytes are at fault, so that a reader may continue after them.
+/// Returns whether the bytes are at fault, so that a reader may continue after them.
 pub(crate) const fn is_damage(error: &Error) -> bool {
     matches!(
         error,

@@ -23,10 +23,10 @@ use crate::types::Position;
 
 /// Longest `.log` Kafka opens: its positions are 32-bit (`FileRecords`).
 pub(crate) const MAX_SEGMENT_SIZE: u64 = i32::MAX as u64;
-/// How much is taken into memory at once for a checksum.
+/// Bytes that are read into memory at once for a checksum.
 const MAX_PIECE: usize = 1 << 20;
 
-/// Which segments are read by copy.
+/// Segments that are read by copying.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Copying {
     /// Only the active one; closed ones are mapped, so that columns can point into them.
@@ -36,7 +36,7 @@ pub(crate) enum Copying {
     Always,
 }
 
-/// How much of a file that is read by copy is copied at once.
+/// Window size of a file that is read by copying.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Everything will be read: windows that fit the second-level cache.
@@ -57,8 +57,8 @@ impl Access {
     }
 }
 
-/// How a walk over headers of a file that is read by copy continues, by the mean size of the batches: where they are
-/// large, a call for each header costs less than copying what lies between; elsewhere a call for many.
+/// Chooses the read size of a header walk from the mean size of recent batches: with large batches a call for each
+/// header costs less than copying the bytes between; otherwise one call reads many.
 #[derive(Debug, Default)]
 pub(crate) struct HeaderWalk {
     /// Of about the last eight batches; markers between large ones hardly count.
@@ -69,7 +69,7 @@ impl HeaderWalk {
     /// Batches from which on each header is read by itself.
     const FAR: usize = 4 << 10;
 
-    /// What to expect after a batch of this size.
+    /// Chooses the access after a batch of this size.
     pub(crate) const fn pass(&mut self, size: usize) -> Access {
         self.mean_size = match self.mean_size {
             0 => size,
@@ -91,13 +91,13 @@ pub struct SegmentSource {
     len: u64,
     /// The whole map, or the present window.
     region: Region,
-    /// Where in the file the region begins.
+    /// Position of the region in the file.
     start: Position,
     /// The region holds all bytes from `start` up to here.
     ready: Position,
     /// Windows end here unless more is asked for.
     end: Position,
-    /// Whether a copy was asked for.
+    /// True if a copy was asked for.
     wants_copy: bool,
     origin: Origin,
 }
@@ -201,7 +201,7 @@ impl SegmentSource {
         }
     }
 
-    /// Whether this is `path`, opened for as much and in the same way.
+    /// Returns whether this is `path`, opened for as much and in the same way.
     #[must_use]
     pub fn is_same(&self, path: &Path, size: u64, copied: bool) -> bool {
         self.planned == size && self.wants_copy == copied && self.path == path
@@ -256,7 +256,7 @@ impl SegmentSource {
         self.len == 0
     }
 
-    /// Whether so many bytes from `position` on can be had without reading.
+    /// Returns whether so many bytes from `position` on can be had without reading.
     #[must_use]
     pub const fn holds(&self, position: Position, wanted: usize) -> bool {
         self.start <= position && position.saturating_add(wanted as u64) <= self.ready
@@ -360,7 +360,7 @@ impl SegmentSource {
         Ok(Some(crc.finish()))
     }
 
-    /// Whether every byte from `position` on is zero: the tail of a preallocated file.
+    /// Returns whether every byte from `position` on is zero: the tail of a preallocated file.
     ///
     /// # Errors
     /// `Io` where reading fails.
@@ -368,7 +368,7 @@ impl SegmentSource {
         self.is_zero(position..self.len)
     }
 
-    /// Whether every byte of `range` that is there is zero.
+    /// Returns whether every byte of `range` that is there is zero.
     ///
     /// # Errors
     /// `Io` where reading fails.

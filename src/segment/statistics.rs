@@ -1,4 +1,4 @@
-//! What the headers of a segment add up to: nothing is decompressed, no checksum taken.
+//! Statistics from the headers of a segment: nothing is decompressed, no checksum is computed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::types::{Offset, TimestampMs, TimestampType};
 /// Segments up to this size are copied.
 const MAX_COPIED: u64 = 64 << 10;
 
-/// How many batches of a kind, and their bytes.
+/// Number of batches of a kind, and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Batches.

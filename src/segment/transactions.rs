@@ -1,4 +1,4 @@
-//! Where transactions begin and end in a segment: headers, and the records of markers (`ProducerAppendInfo`).
+//! Beginnings and ends of transactions in a segment, from headers and the records of markers (`ProducerAppendInfo`).
 //!
 //! | batch | says |
 //! |---|---|
@@ -51,7 +51,7 @@ pub(crate) enum TxnEvent {
 }
 
 impl TxnEvent {
-    /// Where in the log.
+    /// Offset in the log.
     #[must_use]
     pub(crate) const fn offset(&self) -> Offset {
         match self {
@@ -60,7 +60,7 @@ impl TxnEvent {
     }
 }
 
-/// What a walk over headers found.
+/// Result of a walk over headers.
 #[derive(Debug)]
 pub(crate) struct Walked {
     /// In order.
@@ -171,7 +171,8 @@ const fn lost_abort(txn: &AbortedTxn) -> TxnEvent {
     }
 }
 
-/// What the first record of a control batch says, once the batch's checksum is right; `None` where there is none.
+/// Reads the type of the first record of a control batch, once the batch's checksum is right; `None` if there is none;
+/// `None` where there is none.
 pub(super) fn control_type(
     source: &mut SegmentSource,
     position: Position,
@@ -214,7 +215,8 @@ fn decoded_marker_type(batch: &[u8], header: &BatchHeader) -> Result<Option<Cont
     slots.first().map(kind).transpose()
 }
 
-/// What the marker says that every broker writes, 78 bytes that differ in few places; `None` of any other control batch.
+/// Reads the type of a marker in the form that every broker writes, 78 bytes that differ in few places; `None` for any
+/// other control batch; `None` of any other control batch.
 ///
 /// | at | bytes | |
 /// |---|---|---|

@@ -26,7 +26,7 @@ pub(crate) struct LogWalk {
     position: Position,
     /// Threads that compute checksums ahead.
     ahead: Option<Ahead>,
-    /// Where the batch begins whose checksum they found right.
+    /// Position of the batch whose checksum they found right.
     sound: Option<Position>,
 }
 
@@ -58,7 +58,7 @@ impl LogWalk {
         }
     }
 
-    /// Where the next batch begins.
+    /// Position of the next batch.
     #[must_use]
     pub(crate) const fn position(&self) -> Position {
         self.position
@@ -194,7 +194,8 @@ impl LogWalk {
         Err(self.locate(position, error))
     }
 
-    /// What the marker in the control batch at `position` says; `None` for a batch of another kind, or without records.
+    /// Reads the marker in the control batch at `position`; `None` for a batch of another kind, or without records;
+    /// `None` for a batch of another kind, or without records.
     ///
     /// # Errors
     /// Those of [`EndTransaction::of`].

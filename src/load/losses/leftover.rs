@@ -10,7 +10,7 @@ use crate::io::storage::ReadFolder as _;
 use crate::segment::resync::{Resync, Step};
 use crate::types::Offset;
 
-/// What tells a batch from another one: offsets and checksum.
+/// Identity of a batch: offsets and checksum.
 type Identity = (Offset, Offset, u32);
 
 fn identity(header: &BatchHeader) -> Identity {
@@ -47,7 +47,7 @@ impl Live {
         live.collect()
     }
 
-    /// Whether it was a leftover.
+    /// Returns whether it was a leftover.
     pub(super) fn is_swap(&self) -> bool {
         is_swap(&self.source)
     }
@@ -80,7 +80,7 @@ impl Replacement {
         })
     }
 
-    /// What has the place of this file in a folder after loading, where one of the two is a leftover.
+    /// Finds the file that takes the place of this one in a folder after loading, if one of the two is a leftover.
     pub(super) fn of(folder: &Overlay, name: &str) -> Result<Option<Self>> {
         let base = leading_offset(name).unwrap_or_default();
         let live = Live::all(folder).into_iter().rfind(|live| {
@@ -94,7 +94,7 @@ impl Replacement {
         &self.source
     }
 
-    /// Whether it holds this batch, too; to be asked batch by batch, in the order of offsets.
+    /// Returns whether it holds this batch, too; to be asked batch by batch, in the order of offsets.
     pub(super) fn holds(&mut self, header: &BatchHeader) -> Result<bool> {
         let wanted = identity(header);
         while self.at.is_none_or(|at| at < wanted) {

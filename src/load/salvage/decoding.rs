@@ -1,4 +1,4 @@
-//! Whether a batch can be read: a checksum that is right says nothing of what its writer put under it.
+//! Checks that a batch can be read: a right checksum proves nothing about what its writer put under it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use crate::types::Position;
 pub(super) struct OpenTransactions(BTreeSet<i64>);
 
 impl OpenTransactions {
-    /// Whether Kafka loads this batch after those before it: not where it is no part of its producer's open transaction
-    /// (`ProducerAppendInfo.appendDataBatch`, `InvalidTxnStateException`).
+    /// Returns whether Kafka loads this batch after those before it: not where it is no part of its producer's open
+    /// transaction (`ProducerAppendInfo.appendDataBatch`, `InvalidTxnStateException`).
     fn admits(&mut self, header: &BatchHeader, ends_transaction: bool) -> bool {
         let producer_id = header.producer_id;
         if header.is_legacy() || !header.has_producer_id() {
@@ -53,8 +53,8 @@ impl Decoding {
         })
     }
 
-    /// Why the whole batch at `position` is not kept: its records cannot be decoded, its marker cannot be read, or it
-    /// breaks into its producer's transaction; `None` where it is kept.
+    /// Finds why the whole batch at `position` is not kept: its records cannot be decoded, its marker cannot be read,
+    /// or it breaks into its producer's transaction; `None` if it is kept; `None` where it is kept.
     pub(super) fn fault(
         &mut self,
         position: Position,

@@ -1,4 +1,4 @@
-//! What can be kept of a `.log`: the batches that are whole, in order and decodable.
+//! Selection of the batches of a `.log` that can be kept: those that are whole, in order and decodable.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(super) struct LogFile {
     pub(super) content: Content,
     /// From its name; of one without an offset, its first whole batch's.
     pub(super) base_offset: Offset,
-    /// Where its first whole batch begins, if it has one.
+    /// Offset of its first whole batch, if it has one.
     pub(super) first_offset: Option<Offset>,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Piece {
     pub(super) parts: Parts,
 }
 
-/// What is kept of a `.log`, and what is not.
+/// Batches of a `.log` that are kept, and those that are not.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
     pub(super) batches: u64,
@@ -124,7 +124,7 @@ impl Batches {
         Ok(kept)
     }
 
-    /// What is kept, and the segments it makes, for `index.interval.bytes` and so many entries in an index.
+    /// Selects what is kept and divides it into segments, for `index.interval.bytes` and so many entries in an index.
     pub(super) fn keep(
         &self,
         log: &LogFile,

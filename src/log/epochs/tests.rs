@@ -94,7 +94,7 @@ fn kept_in_the_file() {
 }
 
 proptest! {
-    /// Whatever is assigned and cut, entries rise in both.
+    /// Entries rise in both, whatever is assigned and cut.
     #[test]
     fn entries_rise(
         steps in prop::collection::vec((0..3u8, 0..8i32, 0..40i64), 0..40),

@@ -26,21 +26,21 @@ mod verify;
 
 pub use self::options::ReadOptions;
 
-/// What outlasts a segment and stays with the reader of segments: contexts and counts.
+/// State that outlives a segment and stays with the reader of segments: contexts and counts.
 #[derive(Debug, Default)]
 pub(crate) struct ReadState {
     decompressor: Decompressor,
     /// Counts for the caller.
     pub metrics: Metrics,
-    /// Whose transactional records were given, under `read_committed`.
+    /// Producers whose transactional records were returned, under `read_committed`.
     pub given: GivenTransactions,
-    /// What was passed over, of the segment at hand.
+    /// Ranges of the current segment that were skipped because of damage.
     pub lost: Vec<Lost>,
     known: Known,
     legacy: Vec<RecordSlot>,
 }
 
-/// How [`SegmentReader::fill`] left the chunk.
+/// State of the chunk after [`SegmentReader::fill`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Filled {
     /// With records, or with none where a batch ended that was given in parts.
@@ -57,7 +57,7 @@ struct InProgress {
     header: BatchHeader,
     position: Position,
     bytes: RecordBytes,
-    /// Where in the file those begin; `None` for decompressed records.
+    /// Position in the file of the chunk's bytes; `None` for decompressed records; `None` for decompressed records.
     source_position: Option<Position>,
     /// Its records are given before all of them are decoded ([`crate::records::parts`]).
     in_parts: Option<Size>,
@@ -71,7 +71,7 @@ enum Rest {
     Legacy(usize),
 }
 
-/// What [`SegmentReader::next_batch`] came to.
+/// Result of [`SegmentReader::next_batch`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     /// A batch is in progress.
@@ -89,9 +89,9 @@ pub(crate) struct SegmentReader {
     cursor: BatchCursor,
     options: ReadOptions,
     filter: RecordFilter,
-    /// Whether headers can say that a batch is not wanted.
+    /// True if headers can say that a batch is not wanted.
     has_header_filter: bool,
-    /// Which transactions do not count, under `read_committed`.
+    /// Transactions that do not count, under `read_committed`.
     aborted: Option<AbortedCursor>,
     is_active: bool,
     /// First offset wanted, and the first not wanted.
@@ -103,7 +103,7 @@ pub(crate) struct SegmentReader {
     /// Over batches that are left out on their headers.
     excluded: HeaderWalk,
     ended: bool,
-    /// Where damage is passed over.
+    /// State of a reader that continues after damage.
     skipping: Option<Skipping>,
 }
 
@@ -269,8 +269,8 @@ impl SegmentReader {
         }
     }
 
-    /// Whether a batch is left out on its header. A marker ends what [`GivenTransactions`] remembers, so that none is left
-    /// out while that is asked.
+    /// Returns whether a batch is left out on its header. A marker ends what [`GivenTransactions`] remembers, so that
+    /// none is left out while that is asked.
     #[inline]
     fn is_excluded(&self, header: &BatchHeader) -> bool {
         if !self.has_header_filter {

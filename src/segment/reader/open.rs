@@ -38,8 +38,8 @@ impl SegmentReader {
         Ok(())
     }
 
-    /// Whether a batch's records are wanted, by who wrote it. Asked after the checksum: a flipped bit may have made it a
-    /// control batch, or another producer's.
+    /// Returns whether a batch's records are wanted, by who wrote it. Asked after the checksum: a flipped bit may have
+    /// made it a control batch, or another producer's.
     #[inline]
     fn admit(
         &mut self,

@@ -1,19 +1,19 @@
-//! What a reader leaves out, and what it checks.
+//! Options of a reader: the records that it leaves out, and the checks that it makes.
 
 use crate::compress::DecodeLimit;
 use crate::segment::filter::HeaderBounds;
 use crate::segment::skipping::OnCorrupt;
 
-/// What to leave out, and what to check.
+/// Options of a reader: the records to leave out, and the checks to make.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadOptions {
     /// Compare every batch's checksum.
     pub check_crcs: bool,
     /// Control records too.
     pub include_control: bool,
-    /// What headers have to say.
+    /// Conditions on headers.
     pub headers: HeaderBounds,
-    /// Whether to continue after damage.
+    /// Action on damage.
     pub on_corrupt: OnCorrupt,
     /// The most one batch may decompress to.
     pub limit: DecodeLimit,

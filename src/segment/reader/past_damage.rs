@@ -1,4 +1,4 @@
-//! What a reader does differently where damage is passed over ([`crate::segment::skipping`]).
+//! The reader's differences if it continues after damage ([`crate::segment::skipping`]).
 
 use super::{ReadState, SegmentReader};
 use crate::error::{Error, Result};
@@ -147,8 +147,9 @@ impl SegmentReader {
         }
     }
 
-    /// Whether the chunk takes the whole batch, which it must where records that cannot be decoded take the others of their
-    /// batch along. An empty one takes any: those that do not fit it are given in parts or decoded twice.
+    /// Returns whether the chunk takes the whole batch, which it must where records that cannot be decoded take the
+    /// others of their batch along. An empty one takes any: those that do not fit it are given in parts or decoded
+    /// twice.
     #[inline]
     pub(super) fn has_room(&self, chunk: &Chunk, header: &BatchHeader) -> bool {
         if self.skipping.is_none() || chunk.is_empty() {
@@ -192,7 +193,7 @@ impl SegmentReader {
         });
     }
 
-    /// Whether damage is passed over, and offsets are missing before the batch that came last.
+    /// Returns whether damage is passed over, and offsets are missing before the batch that came last.
     pub(super) const fn is_past_gap(&self, header: &BatchHeader) -> bool {
         self.skipping.is_some() && header.base_offset != self.cursor.floor_before()
     }

@@ -7,7 +7,7 @@ use crate::io::words::prefetch;
 use crate::segment::batches::CURRENT_MAGIC;
 use crate::types::Position;
 
-/// How much of the next batch is asked for ahead of its turn.
+/// Bytes of the next batch that are requested ahead of its turn.
 const AHEAD: usize = 16 << 10;
 /// A larger batch of an active segment is checked before memory is taken for it.
 const STREAMED: usize = 16 << 20;
@@ -112,7 +112,8 @@ impl SegmentReader {
         }
     }
 
-    /// Whether a batch of a preallocated active file is still being written: zeros from inside it to the file's end.
+    /// Returns whether a batch of a preallocated active file is still being written: zeros from inside it to the file's
+    /// end.
     #[cold]
     fn is_unwritten(&mut self, position: Position, size: usize) -> Result<bool> {
         const ZEROS: u64 = 64;

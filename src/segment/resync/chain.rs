@@ -16,7 +16,7 @@ use crate::types::Position;
 pub(crate) struct HeaderChain {
     cursor: BatchCursor,
     source: SegmentSource,
-    /// Where the header begins that was read last.
+    /// Position of the header that was read last.
     last: Option<Position>,
 }
 
@@ -49,7 +49,7 @@ impl HeaderChain {
         }))
     }
 
-    /// Whether a header begins at `position`, which must rise from call to call.
+    /// Returns whether a header begins at `position`, which must rise from call to call.
     ///
     /// # Errors
     /// `Io`, `Interrupted`.

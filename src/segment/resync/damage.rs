@@ -14,7 +14,7 @@ use crate::segment::batches::CURRENT_MAGIC;
 use crate::types::Position;
 
 impl Search {
-    /// Where the damage at `position` ends: at a whole batch, or at the end of the file.
+    /// Finds the end of the damage at `position`: a whole batch, or the end of the file.
     ///
     /// A batch may lie within another's payload. So where the damaged one seems to end with the next one's beginning, those
     /// inside it only count if they lead there too.
@@ -52,7 +52,7 @@ impl Search {
         Ok(next.map(|_| end))
     }
 
-    /// How far whole batches lead from `position`, no farther than to or over `end`.
+    /// Follows whole batches from `position`, no farther than to or over `end`; returns the position reached.
     fn follow(&mut self, mut position: Position, end: Position) -> Result<Position> {
         while position < end
             && let Some(header) = self.batch_at(position)?
@@ -62,7 +62,7 @@ impl Search {
         Ok(position)
     }
 
-    /// What is wrong with the bytes up to `end`, where the next batch begins or the file ends.
+    /// Finds out the fault of the bytes up to `end`, where the next batch begins or the file ends.
     pub(super) fn reason(&mut self, position: Position, end: Position) -> Result<Reason> {
         let length = end.saturating_sub(position);
         let is_last = end >= self.length;
@@ -107,7 +107,8 @@ impl Search {
         })
     }
 
-    /// Whether the bytes at `position` are a batch of `size` and `magic` by its checksum, whatever its header says.
+    /// Returns whether the bytes at `position` are a batch of `size` and `magic` by its checksum, whatever its header
+    /// says.
     fn is_under(&mut self, position: Position, size: u64, magic: u8) -> Result<bool> {
         let length = size.checked_sub(LOG_OVERHEAD as u64);
         let length = length.and_then(|length| i32::try_from(length).ok());

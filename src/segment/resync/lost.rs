@@ -5,7 +5,7 @@ use std::fmt;
 use crate::error::Error;
 use crate::types::{Offset, Position};
 
-/// What is wrong with bytes that give no batch.
+/// Fault of bytes that give no batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
     /// The checksum differs.
@@ -81,7 +81,7 @@ pub struct Lost {
     /// The highest, by the batch or the segment that follows. `None` if there is no room for any, and where nothing
     /// follows.
     pub last_offset: Option<Offset>,
-    /// What is wrong with the first of what is lost.
+    /// Fault of the first of the lost bytes.
     pub reason: Reason,
 }
 
@@ -119,8 +119,8 @@ impl Lost {
         self
     }
 
-    /// Whether it may hold one of the `wanted` offsets, from the first to before the second. Without room for an offset it
-    /// still lies beside `floor`, below which everything was found.
+    /// Returns whether it may hold one of the `wanted` offsets, from the first to before the second. Without room for
+    /// an offset it still lies beside `floor`, below which everything was found.
     #[must_use]
     pub(crate) fn touches(&self, floor: Offset, (from, to): (Offset, Offset)) -> bool {
         let last = match self.first_offset {

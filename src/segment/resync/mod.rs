@@ -59,12 +59,12 @@ use crate::types::{Offset, Position};
 /// Most batches whose order is decided together: some megabytes of headers.
 const RUN: usize = 1 << 16;
 
-/// What [`Resync`] comes by.
+/// An item of the walk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// A whole batch in its place, and where it begins. Of a wrapper, `base_offset` is its first offset.
     Batch(Position, BatchHeader),
-    /// What comes before the next one, or before the end.
+    /// A loss before the next batch, or before the end.
     Lost(Lost),
 }
 
@@ -75,7 +75,7 @@ enum Part {
     Damage(Position, Position, Reason),
 }
 
-/// What stands at a place.
+/// Kind of bytes at a position.
 enum Found {
     /// A whole batch.
     Batch(BatchHeader),
@@ -88,12 +88,12 @@ enum Found {
 /// Walks a `.log` past damage. See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Resync {
-    /// From which on offsets belong to what follows the file.
+    /// First offset that belongs to what follows the file.
     next_base_offset: Option<Offset>,
     source: SegmentSource,
     search: Search,
     length: u64,
-    /// Where the next part begins.
+    /// Position of the next part.
     position: Position,
     /// There was damage: checksums are taken by the sums from now on.
     is_damaged: bool,
@@ -104,7 +104,7 @@ pub(crate) struct Resync {
     /// The offset after the last batch that was settled, and the highest leader epoch up to there.
     floor: Offset,
     epoch: i32,
-    /// What was lost since that batch.
+    /// Loss since that batch.
     lost: Option<Lost>,
     /// A batch's last offset is believed only if the next batch agrees.
     confirms_last_offsets: bool,
@@ -112,7 +112,7 @@ pub(crate) struct Resync {
     chain: Chain,
 }
 
-/// What is known of a file's headers.
+/// Knowledge about a file's headers.
 #[derive(Debug)]
 enum Chain {
     Unknown(Arc<dyn ReadFile>, Bounds),
@@ -262,7 +262,7 @@ impl Resync {
         }
     }
 
-    /// Whether the headers are in order up to the end.
+    /// Returns whether the headers are in order up to the end.
     fn has_chain(&mut self) -> Result<bool> {
         if let Chain::Unknown(file, bounds) = &self.chain {
             let found = HeaderChain::of(Arc::clone(file), self.length, *bounds)?;
@@ -271,7 +271,7 @@ impl Resync {
         Ok(matches!(self.chain, Chain::InOrder(_)))
     }
 
-    /// Whether a whole batch is one of such headers, so that it stays.
+    /// Returns whether a whole batch is one of such headers, so that it stays.
     fn is_on_chain(&mut self, position: Position, header: &BatchHeader) -> Result<bool> {
         match &mut self.chain {
             Chain::InOrder(chain) => Ok(chain.has(position)? && header.base_offset >= self.floor),
@@ -279,8 +279,8 @@ impl Resync {
         }
     }
 
-    /// Whether the batch begins where the last one ended, under a leader epoch that the next one does not speak against,
-    /// nor against its last offset if that is to be confirmed.
+    /// Returns whether the batch begins where the last one ended, under a leader epoch that the next one does not speak
+    /// against, nor against its last offset if that is to be confirmed.
     fn goes_on(&mut self, position: Position, header: &BatchHeader) -> Result<bool> {
         let epoch = header.partition_leader_epoch;
         if header.base_offset != self.floor || (epoch != -1 && epoch < self.epoch) {
@@ -468,7 +468,7 @@ impl Resync {
         })
     }
 
-    /// Whether the batch has the checksum that its header says.
+    /// Returns whether the batch has the checksum that its header says.
     fn is_sound(&mut self, position: Position, header: &BatchHeader) -> Result<bool> {
         if self.is_damaged {
             let end = position.saturating_add(header.size as u64);
@@ -479,8 +479,8 @@ impl Resync {
     }
 }
 
-/// Whether what comes at `end`, right after a batch under a leader epoch above all before, is under no lower one: by its
-/// header as it stands, or as the file ends there.
+/// Returns whether what comes at `end`, right after a batch under a leader epoch above all before, is under no lower
+/// one: by its header as it stands, or as the file ends there.
 ///
 /// # Errors
 /// `Io`.

@@ -1,4 +1,4 @@
-//! Which batches of a run are in order, when not all are.
+//! Selection of the batches of a run that are in order, if not all are.
 //!
 //! Base offset and leader epoch lie outside a batch's checksum, and whole batches may be copied or moved. So of the
 //! batches whose checksums are right those are kept that make the longest run of rising offsets. A base offset that is
@@ -11,7 +11,7 @@
 use crate::format::batch::BatchHeader;
 use crate::types::Offset;
 
-/// What order is about in a batch.
+/// Offsets and leader epoch of a batch, which determine order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     /// First offset.
@@ -104,7 +104,8 @@ impl Best {
     }
 }
 
-/// Which of `spans`, in file order, to keep after `floor`, below which no batch may begin, and `epoch`, the highest so far.
+/// Selects which of `spans`, in file order, to keep after `floor`, below which no batch may begin, and `epoch`, the
+/// highest so far.
 pub(super) fn kept(spans: &[Span], floor: Offset, epoch: i32) -> Vec<bool> {
     let mut kept = by_offset(spans, floor);
     by_epoch(spans, epoch, &mut kept);
@@ -196,7 +197,7 @@ fn trace(spans: &[Span], runs: &[Run], before: &[u32]) -> Vec<bool> {
     kept
 }
 
-/// Of what is kept, leaves out the fewest whose leader epochs make those of the others fall.
+/// Leaves out, of the kept batches, the fewest whose leader epochs make those of the others fall.
 fn by_epoch(spans: &[Span], epoch: i32, kept: &mut [bool]) {
     let chosen = |kept: &[bool]| -> Vec<(usize, i32)> {
         let all = spans.iter().zip(kept).enumerate();

@@ -21,7 +21,7 @@ use crate::segment::batches::CURRENT_MAGIC;
 use crate::segment::source::{Access, SegmentSource};
 use crate::types::{Offset, Position};
 
-/// How much is searched at once.
+/// Bytes that are searched at once.
 const WINDOW: usize = 256 << 10;
 
 /// Looks for batches where none is expected.
@@ -87,7 +87,7 @@ impl Search {
         self.far.bytes(position, wanted)
     }
 
-    /// Whether every byte of `range` that is there is zero.
+    /// Returns whether every byte of `range` that is there is zero.
     ///
     /// # Errors
     /// `Io`.
@@ -95,7 +95,7 @@ impl Search {
         self.far.is_zero(range)
     }
 
-    /// Whether the bytes of a batch that ends at `end` have the checksum of its header.
+    /// Returns whether the bytes of a batch that ends at `end` have the checksum of its header.
     ///
     /// # Errors
     /// `Io`.
@@ -158,9 +158,9 @@ impl Search {
         Ok(None)
     }
 
-    /// Whether a segment of this base offset, or one that begins with the batch found last, could hold a whole batch that
-    /// ends at `end` (`LogSegment.canConvertToRelativeOffset`). Elsewhere it counts only if the next one follows: under a
-    /// right checksum, a message inside a damaged wrapper has any bytes before it for its offset.
+    /// Returns whether a segment of this base offset, or one that begins with the batch found last, could hold a whole
+    /// batch that ends at `end` (`LogSegment.canConvertToRelativeOffset`). Elsewhere it counts only if the next one
+    /// follows: under a right checksum, a message inside a damaged wrapper has any bytes before it for its offset.
     ///
     /// # Errors
     /// `Io`.
@@ -231,7 +231,7 @@ impl Search {
             || get_i32(head, LENGTH_AT).is_none_or(|length| length < MIN_LENGTH)
     }
 
-    /// Whether its offsets could be those of the segment, and do not overflow.
+    /// Returns whether its offsets could be those of the segment, and do not overflow.
     pub(super) fn fits(&self, header: &BatchHeader) -> bool {
         let (least, most) = self.offsets;
         header.base_offset >= least

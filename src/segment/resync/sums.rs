@@ -47,7 +47,7 @@ pub(super) struct Sums {
     sum: fn(&[u8]) -> u32,
     /// `powers[j][d]` is x^(8 * d * 256^j).
     powers: Box<[[u32; 256]; 4]>,
-    /// Where the prefixes begin.
+    /// Position of the first prefix.
     begin: Position,
     /// The checksums of 0, 1, 2.. steps from there.
     marks: Vec<u32>,

@@ -10,7 +10,7 @@ use crate::segment::walk::LogWalk;
 use crate::types::{NO_TIMESTAMP, Offset, Position, TimestampMs};
 
 impl<S: Storage> WritableSegment<S> {
-    /// Where the batch is that holds `offset` or the first offset after it (`LogSegment.translateOffset`).
+    /// Finds the batch that holds `offset` or the first offset after it (`LogSegment.translateOffset`).
     ///
     /// # Errors
     /// Those of opening the offset index, and of [`LogWalk::search`].
@@ -44,7 +44,8 @@ impl<S: Storage> WritableSegment<S> {
         Ok(last)
     }
 
-    /// Whether the index leads to a last batch that is whole, ends before `next_offset`, and is followed by no byte.
+    /// Returns whether the index leads to a last batch that is whole, ends before `next_offset`, and is followed by no
+    /// byte.
     ///
     /// # Errors
     /// As [`WritableSegment::translate_offset`].
@@ -68,7 +69,7 @@ impl<S: Storage> WritableSegment<S> {
         }
     }
 
-    /// Whether the last batch's offset is too far from the base (`LogSegment.hasOverflow`).
+    /// Returns whether the last batch's offset is too far from the base (`LogSegment.hasOverflow`).
     ///
     /// # Errors
     /// As [`WritableSegment::translate_offset`].

@@ -42,22 +42,22 @@ pub(crate) mod roll;
 
 pub(crate) use recover::RecoveryFailure;
 
-/// What a segment needs to know of its topic's settings.
+/// Topic settings that a segment needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentSettings {
     /// `segment.index.bytes`.
     pub max_index_size: usize,
     /// `index.interval.bytes`.
     pub index_interval_bytes: u64,
-    /// Which of its batch's offsets an entry names that recovery makes.
+    /// The offset of its batch that an entry made by recovery names.
     pub entry: EntryOffset,
-    /// How much earlier than `segment.ms` this segment is rolled.
+    /// Milliseconds by which this segment is rolled earlier than `segment.ms`.
     pub roll_jitter_ms: i64,
     /// Zeros that a new `.log` gets (`preallocate`), 0 for none.
     pub initial_length: u64,
 }
 
-/// What is known of a segment whose files are not open.
+/// Facts about a segment whose files are not open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Known {
     /// Bytes of the log in it.
@@ -161,7 +161,7 @@ impl<S: Storage> WritableSegment<S> {
         Ok(segment)
     }
 
-    /// What must be known of it when it is opened again.
+    /// Facts that are needed to open it again.
     #[must_use]
     pub const fn known(&self) -> Known {
         Known {
@@ -253,7 +253,7 @@ impl<S: Storage> WritableSegment<S> {
         Ok(*self.max_timestamp.insert(last))
     }
 
-    /// Whether its indexes can name this offset.
+    /// Returns whether its indexes can name this offset.
     fn holds(&self, offset: Offset) -> bool {
         relative_offset(self.base_offset, offset).is_some()
     }

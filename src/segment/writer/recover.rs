@@ -18,20 +18,20 @@ use crate::segment::source::Access;
 use crate::segment::walk::LogWalk;
 use crate::types::{Offset, Position};
 
-/// What a recovery did to a segment.
+/// Result of the recovery of a segment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Recovered {
     /// Batches that stay.
     pub(crate) batches: u64,
     /// Bytes that are cut.
     pub(crate) truncated: u64,
-    /// Why.
+    /// The reason.
     pub(crate) reason: Option<String>,
     /// The position of the first batch that got no index entries, as there was no room for them.
     pub(crate) full_from: Option<Position>,
 }
 
-/// What ends the recovery of a segment, other than a batch to be cut.
+/// Failure that ends the recovery of a segment, other than a batch to be cut.
 #[derive(Debug)]
 pub(crate) enum RecoveryFailure {
     /// `InvalidOffsetException`: offsets go back where an index entry is due.
@@ -55,7 +55,7 @@ impl RecoveryFailure {
     }
 }
 
-/// How far a recovery has come.
+/// State of a recovery.
 #[derive(Debug, Default)]
 struct Progress {
     valid_bytes: u64,

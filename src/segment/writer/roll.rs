@@ -1,4 +1,4 @@
-//! Why an append goes to the next segment (`LogSegment.shouldRoll`).
+//! Reasons for which an append goes to the next segment (`LogSegment.shouldRoll`).
 
 use super::WritableSegment;
 use crate::error::Result;
@@ -7,9 +7,10 @@ use crate::io::storage::Storage;
 use crate::segment::source::Access;
 use crate::types::{Offset, TimestampMs};
 
-/// What the segment is named that begins with a batch, when all before `next_offset` went into others: by that offset, as
-/// `UnifiedLog.roll` does, so that nothing seems to be missing between them and the first message of a wrapper, which names
-/// its last offset alone, is not below it; by the batch's own where the segment would not reach from there.
+/// Base offset for a segment that begins with this batch, when all before `next_offset` went into others. It is that
+/// offset, as in `UnifiedLog.roll`: nothing then seems to be missing between them, and the first message of a wrapper,
+/// which names its last offset alone, is not below it. It is the batch's own offset if the segment would not reach from
+/// there.
 #[must_use]
 pub(crate) fn base_of(first: &BatchHeader, next_offset: Offset) -> Offset {
     let reach = first.last_offset().saturating_sub(next_offset);
@@ -20,7 +21,7 @@ pub(crate) fn base_of(first: &BatchHeader, next_offset: Offset) -> Offset {
     }
 }
 
-/// What an append asks of the active segment (`RollParams`).
+/// Parameters of an append that decide about rolling the active segment (`RollParams`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RollParams {
     /// `segment.ms`, or less on compacted topics.
@@ -37,7 +38,7 @@ pub struct RollParams {
     pub now_ms: TimestampMs,
 }
 
-/// Why a segment must be rolled; any number of them.
+/// Reasons for which a segment must be rolled; any number of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "five independent facts")]
 pub struct RollReasons {
@@ -54,7 +55,7 @@ pub struct RollReasons {
 }
 
 impl RollReasons {
-    /// Whether there is one.
+    /// Returns whether there is one.
     #[must_use]
     pub const fn any(self) -> bool {
         self.size
@@ -66,7 +67,7 @@ impl RollReasons {
 }
 
 impl<S: Storage> WritableSegment<S> {
-    /// Why this append must go to another segment.
+    /// Finds the reasons for which this append must go to another segment.
     ///
     /// # Errors
     /// `Io`, `CorruptRecord` where the first batch cannot be read.
@@ -82,8 +83,8 @@ impl<S: Storage> WritableSegment<S> {
         })
     }
 
-    /// How many of these batches, were each of them appended by itself, would find no reason to be rolled for: from the
-    /// first one on, as long as that is certain. Of the parameters, settings and clock count.
+    /// Counts how many of these batches, from the first one on, would certainly find no reason to roll if each were
+    /// appended alone. Only settings and clock of the parameters are used.
     ///
     /// # Errors
     /// As [`WritableSegment::roll_reasons`].
@@ -114,7 +115,8 @@ impl<S: Storage> WritableSegment<S> {
         Ok(self.first_batch_timestamp)
     }
 
-    /// Whether this segment has waited long enough: by timestamps if its first batch has one, else by the clock.
+    /// Returns whether this segment has waited long enough: by timestamps if its first batch has one, else by the
+    /// clock.
     const fn is_old(
         &self,
         first: Option<TimestampMs>,
