@@ -105,7 +105,7 @@ impl LogDir {
         self.0.meta()
     }
 
-    /// Whether the broker stopped cleanly: the marker `.kafka_cleanshutdown` exists.
+    /// Returns whether the broker stopped cleanly: the marker `.kafka_cleanshutdown` exists.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.0.clean_shutdown()

@@ -21,7 +21,7 @@ pub struct Segment {
     pub file_name: String,
     /// Bytes of the `.log` file.
     pub size: u64,
-    /// Whether it is the last one, to which a broker appends.
+    /// True if it is the last one, to which a broker appends.
     pub is_active: bool,
     /// When the `.log` file was last modified.
     pub modified_ms: TimestampMs,

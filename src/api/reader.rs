@@ -78,7 +78,7 @@ pub(crate) enum Request {
         ranges: Vec<PartitionRange>,
         /// Compare the checksums.
         check_crcs: bool,
-        /// Whether to continue after damage.
+        /// Action on damage.
         on_corrupt: OnCorrupt,
     },
     /// Committed offsets, replayed.

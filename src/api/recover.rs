@@ -32,7 +32,7 @@ impl RecoverOptions {
         Self::default()
     }
 
-    /// Whether the broker stopped cleanly; by default as the log dir's marker says.
+    /// Sets whether the broker stopped cleanly; by default as the log dir's marker says.
     pub fn clean(mut self, clean: bool) -> Self {
         self.clean = Some(clean);
         self

@@ -179,7 +179,7 @@ impl ScanOptions {
         self
     }
 
-    /// Whether damage ends the scan with an error, or is skipped and accounted for in
+    /// Sets whether damage ends the scan with an error, or is skipped and accounted for in
     /// [`RecordReader::lost`](crate::RecordReader::lost).
     pub fn on_corrupt(mut self, on_corrupt: OnCorrupt) -> Self {
         self.read.on_corrupt = on_corrupt;

@@ -178,7 +178,7 @@ impl Columns {
         self.fixed_row_bytes
     }
 
-    /// Whether columns may point into what records were read from, instead of copying.
+    /// Returns whether columns may point into what records were read from, instead of copying.
     #[must_use]
     pub(crate) const fn keep_sources(&self) -> bool {
         self.sources.is_some()
@@ -198,7 +198,7 @@ impl Columns {
         if rows > bytes { rows } else { bytes }
     }
 
-    /// Whether the batch is half full or more, and has no room for one of Kafka's of this size.
+    /// Returns whether the batch is half full or more, and has no room for one of Kafka's of this size.
     #[must_use]
     pub(crate) const fn is_better_finished(&self, size: Size) -> bool {
         let rows = self.rows.saturating_add(size.records);

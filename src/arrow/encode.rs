@@ -67,7 +67,7 @@ impl EncodeOptions {
 /// A producer's default `batch.size`.
 pub const DEFAULT_BATCH_SIZE: usize = 16 << 10;
 
-/// Whether rows of this schema can be written, however many there are.
+/// Checks that rows of this schema can be written, even if there are none.
 ///
 /// # Errors
 /// As [`Encoder::rows`].

@@ -216,7 +216,7 @@ impl Sources {
         }
     }
 
-    /// Whether records of this batch lie in the arena that still grows.
+    /// Returns whether records of this batch lie in the arena that still grows.
     #[must_use]
     pub(crate) const fn has_arena(&self) -> bool {
         self.arena.is_some()
@@ -306,12 +306,12 @@ impl DataBuffers {
         self.batch
     }
 
-    /// Whether the bytes of this number are here.
+    /// Returns whether the bytes of this number are here.
     pub(super) fn has(&self, number: u32) -> bool {
         self.has.get(number as usize).copied().unwrap_or_default()
     }
 
-    /// Whether anything points into a source.
+    /// Returns whether anything points into a source.
     #[must_use]
     pub(crate) fn are_used(&self) -> bool {
         self.has.contains(&true)

@@ -55,7 +55,7 @@ fn schema_in(requested: &Bound<'_, PyAny>) -> PyResult<Schema> {
     Schema::try_from(schema).map_err(refused)
 }
 
-/// Whether these columns are what was requested.
+/// Returns whether these columns are what was requested.
 pub(super) fn is_requested(requested: &Bound<'_, PyAny>, schema: &Schema) -> PyResult<bool> {
     Ok(schema_in(requested)?.fields() == schema.fields())
 }

@@ -219,7 +219,7 @@ impl AnyIndex {
         }
     }
 
-    /// Whether Kafka would roll: a time index reserves one entry for the end of its segment.
+    /// Returns whether Kafka would roll: a time index reserves one entry for the end of its segment.
     fn is_full(&self) -> bool {
         match self {
             Self::Offset(it) => it.entries() >= it.max_entries(),

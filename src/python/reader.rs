@@ -39,7 +39,7 @@ struct Shared {
     refused: Arc<AllRefused>,
     lost: Vec<LostRange>,
     failure: Option<Arc<Failure>>,
-    /// Whether the reader will ask for the failure and raise it.
+    /// True if the reader will ask for the failure and raise it.
     is_asked_for_it: bool,
 }
 
@@ -171,7 +171,7 @@ impl RecordStream {
         capsule::of_schema(py, &self.schema)
     }
 
-    /// Whether the stream will have exactly the requested schema.
+    /// Returns whether the stream will have exactly the requested schema.
     fn honours(&self, requested_schema: &Bound<'_, PyAny>) -> PyResult<bool> {
         let request = lock(&self.request);
         let Some(Request::Records { columns, .. }) = &*request else {

@@ -72,7 +72,7 @@ impl OffsetMap {
         self.entries
     }
 
-    /// Whether it takes no further record, not even one of a key that it has (as in Kafka).
+    /// Returns whether it takes no further record, not even one of a key that it has (as in Kafka).
     #[must_use]
     pub(crate) const fn is_full(&self) -> bool {
         self.entries >= self.most_entries

@@ -48,7 +48,7 @@ impl Ended {
         }
     }
 
-    /// Whether `segment` begins there.
+    /// Returns whether `segment` begins there.
     fn meets(&self, segment: &SegmentRange) -> bool {
         match self {
             Self::At(file, at) => *file == segment.file_name && *at == segment.start_position,

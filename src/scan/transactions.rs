@@ -280,7 +280,7 @@ impl<'a> Transactions<'a> {
         Ok(Some(found))
     }
 
-    /// Whether all transactions that began below `end` ended below `at`.
+    /// Returns whether all transactions that began below `end` ended below `at`.
     fn is_decided(&mut self, at: Offset, end: Offset, ongoing: Option<&Ongoing>) -> bool {
         let decided = |open: &Ongoing| open.values().all(|&first| first >= end);
         match ongoing {
@@ -320,9 +320,9 @@ impl<'a> Transactions<'a> {
         })
     }
 
-    /// Whether the log has marker and first batch of every entry where it says; false also where a walk over all headers
-    /// takes less time. The walk reports what is wrong on the way. The map through which it looked is kept, as it touched
-    /// many pages.
+    /// Returns whether the log has marker and first batch of every entry where it says; false also where a walk over
+    /// all headers takes less time. The walk reports what is wrong on the way. The map through which it looked is kept,
+    /// as it touched many pages.
     fn confirms(&mut self, entries: &[AbortedTxn], segment: &LogSegment) -> bool {
         let Ok(mut lookup) = SegmentLookup::open_for_many(segment) else {
             return false;
@@ -417,7 +417,7 @@ impl<'a> Transactions<'a> {
     }
 }
 
-/// Whether a transactional batch of the producer begins at the transaction's first offset.
+/// Returns whether a transactional batch of the producer begins at the transaction's first offset.
 fn begins(txn: &AbortedTxn, lookup: &mut SegmentLookup<'_>) -> bool {
     let found = lookup.find(txn.first_offset).ok().flatten();
     found.is_some_and(|(_, _, header)| {
@@ -452,7 +452,7 @@ fn exchanged(segment: &LogSegment) -> Option<Error> {
     }
 }
 
-/// Whether the entries could be a segment's: known version, markers within it and in order, first before last.
+/// Returns whether the entries could be a segment's: known version, markers within it and in order, first before last.
 fn is_well_formed(entries: &[AbortedTxn], segment: &LogSegment) -> bool {
     let end = segment.next_base_offset.unwrap_or(Offset::MAX);
     let mut floor = segment.base_offset;

@@ -126,7 +126,7 @@ struct Found {
 }
 
 impl Found {
-    /// Whether the header after it is in memory.
+    /// Returns whether the header after it is in memory.
     const fn is_followed(&self, source: &SegmentSource) -> bool {
         let next = self.position.saturating_add(self.size as u64);
         source.holds(next, RECORD_BATCH_OVERHEAD)

@@ -52,7 +52,7 @@ impl Coverage {
         })
     }
 
-    /// Whether none is missing, as far as can be seen.
+    /// Returns whether none is missing, as far as can be seen.
     pub(crate) fn is_whole(&self) -> bool {
         !self.here.is_empty() && i32::try_from(self.here.len()) == Ok(self.count)
     }

@@ -227,7 +227,7 @@ impl Writer {
     }
 }
 
-/// Whether JSON says what a field holds that is not given.
+/// Returns whether JSON says what a field holds that is not given.
 fn is_default(field: &'static Field, json: &str) -> bool {
     match field.default {
         Node::Null => json == "null",

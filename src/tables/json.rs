@@ -57,7 +57,7 @@ fn put_fields(fields: Fields<'_>, version: i16, style: Style<'_>, to: &mut Vec<u
     to.push(b'}');
 }
 
-/// Whether a field holds its default.
+/// Returns whether a field holds its default.
 fn is_default(fields: Fields<'_>, field: &'static Field, node: Node<'_>) -> bool {
     match node {
         Node::Absent => true,

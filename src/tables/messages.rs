@@ -55,7 +55,7 @@ impl Versions {
     };
     const NONE: Self = Self { first: 1, last: 0 };
 
-    /// Whether this is one of them.
+    /// Returns whether this is one of them.
     #[inline]
     pub(crate) const fn has(self, version: i16) -> bool {
         self.first <= version && version <= self.last

@@ -1,4 +1,4 @@
-//! Whether a metadata log ended later than it does now.
+//! Evidence that a metadata log ended later than it does now.
 //!
 //! A log that lost its last batches, or whole segments, looks like one that never had them. Other files may know better:
 //!

@@ -71,7 +71,7 @@ impl AllRefused {
         }
     }
 
-    /// Whether this one is among them.
+    /// Returns whether this one is among them.
     pub(crate) fn has(&self, segment: &str, offset: Offset) -> bool {
         self.places
             .get(segment)

@@ -103,7 +103,7 @@ impl Coordinators {
             .insert(transaction.producer_id, transaction);
     }
 
-    /// Whether a producer's open transaction in a partition hangs; `None` where that is unknown.
+    /// Returns whether a producer's open transaction in a partition hangs; `None` where that is unknown.
     fn is_hanging(&self, producer_id: i64, partition: &TopicPartition) -> Option<bool> {
         match self.by_producer.get(&producer_id) {
             Some(known) => Some(!known.is_going_on() || !known.partitions.contains(partition)),

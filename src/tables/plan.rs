@@ -37,7 +37,7 @@ pub(crate) fn snapshot_id(name: &str) -> Option<(Offset, i32)> {
     Some((offset, epoch.get(..SNAPSHOT_EPOCH_DIGITS)?.parse().ok()?))
 }
 
-/// Whether a file's name is that of a snapshot.
+/// Returns whether a file's name is that of a snapshot.
 pub(crate) fn is_snapshot(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
     name.is_some_and(|name| {

@@ -201,7 +201,7 @@ impl Rows {
         self.len() >= ROWS || self.bytes >= BYTES
     }
 
-    /// Whether this one may be added; the first one always may.
+    /// Returns whether this one may be added; the first one always may.
     fn has_room(&self, entry: &Entry<'_>) -> bool {
         let len = |part: Option<&[u8]>| part.map_or(0, <[u8]>::len);
         let more = len(entry.key).saturating_add(len(entry.value));

@@ -29,7 +29,7 @@ pub(super) fn hidden(message: &str, fields: Fields<'_>) -> &'static [&'static st
     }
 }
 
-/// Whether the value of this configuration is a secret.
+/// Returns whether the value of this configuration is a secret.
 fn is_sensitive(name: &str) -> bool {
     let of_listener = name.strip_prefix(LISTENER_PREFIX).unwrap_or_default();
     let mut suffixes = of_listener

@@ -80,7 +80,7 @@ impl Topic {
         }
     }
 
-    /// Whether its records have keys.
+    /// Returns whether its records have keys.
     pub(crate) const fn is_keyed(self) -> bool {
         !matches!(self, Self::ClusterMetadata | Self::RemoteLogMetadata)
     }
@@ -210,7 +210,7 @@ pub(crate) struct Decoder<'a> {
 }
 
 impl Fault {
-    /// Whether a newer Kafka may have written it: the kind of record or its version is not known.
+    /// Returns whether a newer Kafka may have written it: the kind of record or its version is not known.
     pub(crate) fn is_of_newer(&self) -> bool {
         [KNOWN_KIND, KNOWN_VERSION].contains(&self.expected)
     }

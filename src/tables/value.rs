@@ -28,7 +28,7 @@ pub(crate) enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// Whether it is null.
+    /// Returns whether it is null.
     pub(crate) const fn is_null(&self) -> bool {
         matches!(self, Self::Null)
     }

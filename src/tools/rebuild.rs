@@ -170,7 +170,7 @@ pub fn rebuild_indexes(path: &Path, options: &RebuildOptions) -> Result<Partitio
     PartitionReport::of(&partition, request, &plan)
 }
 
-/// Whether the `.log` files would not stay as they are.
+/// Returns whether the `.log` files would not stay as they are.
 const fn cuts(note: &Note) -> bool {
     match note {
         Note::Recovered { truncated, .. } => *truncated > 0,

@@ -11,7 +11,7 @@ pub(crate) struct Rules {
     pub origin: AppendOrigin,
     /// The largest batch taken, where that is asked.
     pub max_batch_size: Option<usize>,
-    /// Whether offsets must rise: they are taken as they come.
+    /// True if offsets must rise: they are taken as they come.
     pub offsets_given: bool,
     /// Of a follower: batches of a later epoch come from a leader it does not follow yet.
     pub leader_epoch: i32,

@@ -128,7 +128,7 @@ impl<S: Storage> WritableLog<S> {
         self.guarded(|log| log.producers.take_snapshot(true))
     }
 
-    /// Whether an error of the disk has made the log refuse everything.
+    /// Returns whether an error of the disk has made the log refuse everything.
     #[must_use]
     pub const fn has_failed(&self) -> bool {
         self.failure.is_some()

@@ -169,7 +169,7 @@ impl<S: Storage> WritableLog<S> {
         Ok(())
     }
 
-    /// Whether the sync policy asks for it by now, if the log ends there.
+    /// Returns whether the sync policy asks for it by now, if the log ends there.
     pub(super) fn is_flush_due(&self, end: Offset, now_ms: TimestampMs) -> bool {
         let unflushed = end.saturating_sub(self.recovery_point);
         let since = now_ms.saturating_sub(self.last_flush_ms);

@@ -126,7 +126,7 @@ impl PartitionWriter {
         self.dir.topic_id()
     }
 
-    /// Whether this process may write: a forked child may not.
+    /// Returns whether this process may write: a forked child may not.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.dir.is_held()

@@ -36,7 +36,7 @@ impl Candidate {
         Ok(log)
     }
 
-    /// Whether it is this whole folder.
+    /// Returns whether it is this whole folder.
     pub(super) fn is_all_of(&self, place: &Path) -> bool {
         self.files.is_empty() && self.place == place
     }

@@ -101,7 +101,7 @@ fn first_young<S: Storage>(
     Ok(None)
 }
 
-/// Whether the first batch of a dirty segment is older than it may become (`maxCompactionDelay`).
+/// Returns whether the first batch of a dirty segment is older than it may become (`maxCompactionDelay`).
 fn has_overdue<S: Storage>(
     log: &WritableLog<S>,
     first_dirty_offset: Offset,

@@ -114,7 +114,7 @@ impl Steps {
     }
 }
 
-/// Whether a batch has another form once it was written again.
+/// Returns whether a batch has another form once it was written again.
 fn takes_form(header: &BatchHeader) -> bool {
     header.is_legacy() || header.delete_horizon_ms().is_some_and(|ms| ms < 0)
 }

@@ -103,8 +103,8 @@ impl<'a> CleanerFilter<'a> {
         self.invalid_messages
     }
 
-    /// Whether the state of a producer that is still known is in this batch: its last sequence, or where only a marker is
-    /// known of it, its epoch.
+    /// Returns whether the state of a producer that is still known is in this batch: its last sequence, or where only a
+    /// marker is known of it, its epoch.
     fn is_last_of_producer(&self, header: &BatchHeader) -> bool {
         if !header.has_producer_id() {
             return false;

@@ -139,12 +139,12 @@ fn config_of<'a>(options: &'a CompactOptions, partition: &PartitionReport) -> &'
     options.topics.get(topic).unwrap_or(&options.config)
 }
 
-/// Whether a partition is of a compacted topic, in a folder that a broker serves.
+/// Returns whether a partition is of a compacted topic, in a folder that a broker serves.
 fn is_compacted(options: &CompactOptions, partition: &PartitionReport) -> bool {
     config_of(options, partition).cleanup_policy.compact && is_live(&partition.folder)
 }
 
-/// Whether a folder is one that a broker serves, by its name.
+/// Returns whether a folder is one that a broker serves, by its name.
 fn is_live(folder: &Path) -> bool {
     let name = FolderName::parse(&folder_name(folder));
     name.is_some_and(|name| name.state == FolderState::Live)

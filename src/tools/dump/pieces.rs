@@ -44,7 +44,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Whether so many bytes of a log are worth several threads.
+    /// Returns whether so many bytes of a log are worth several threads.
     pub(super) const fn are_worth_it(self, bytes: u64) -> bool {
         bytes >= self.size.saturating_mul(LEAST_PIECES)
     }

@@ -123,7 +123,7 @@ impl Range {
         }
     }
 
-    /// Whether a cleaner would take the partition. `first` has the first batch of each segment.
+    /// Computes whether a cleaner would select the partition. `first` has the first batch of each segment.
     pub(super) fn cleaner(
         &self,
         ages: &[SegmentAge],

@@ -18,7 +18,7 @@ pub(in crate::tools) trait Steps {
         None
     }
 
-    /// Whether nothing may be copied that is not read, as it may hold what is to go.
+    /// Returns whether nothing may be copied that is not read, as it may hold what is to go.
     fn erases(&self) -> bool {
         false
     }
@@ -65,7 +65,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Whether the result is a log dir, whatever the source is.
+    /// Returns whether the result is a log dir, whatever the source is.
     pub(super) fn makes_log_dir(&self, is_log_dir: bool) -> bool {
         let is_for_more = self.steps.is_some() || self.after.is_some();
         self.options.out.is_some() && (is_log_dir || is_for_more)

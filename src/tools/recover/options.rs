@@ -15,7 +15,7 @@ use crate::types::{Offset, TimestampMs};
 /// How to recover.
 #[derive(Clone, Debug)]
 pub struct RecoverOptions {
-    /// Whether the broker stopped cleanly; `None`: as the marker of the log dir says.
+    /// True if the broker stopped cleanly; `None`: as the marker of the log dir says.
     pub clean: Option<bool>,
     /// First offset not known to be on disk, of every partition; `None`: as the checkpoint says, 0 without one.
     pub recovery_point: Option<Offset>,

@@ -34,7 +34,7 @@ impl Drops {
         Ok(Self(merged))
     }
 
-    /// Whether any offset from `first` to `last`, inclusive, goes.
+    /// Returns whether any offset from `first` to `last`, inclusive, goes.
     fn touches(&self, first: Offset, last: Offset) -> bool {
         let at = self.0.partition_point(|&(_, end)| end <= first);
         self.0.get(at).is_some_and(|&(start, _)| start <= last)

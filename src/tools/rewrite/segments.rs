@@ -103,7 +103,7 @@ impl<'a> Output<'a> {
         Ok(())
     }
 
-    /// Whether a batch is of a leader epoch below one in the segment: in one segment that is damage.
+    /// Returns whether a batch is of a leader epoch below one in the segment: in one segment that is damage.
     fn falls(&self, first: &BatchHeader) -> bool {
         (0..self.epoch).contains(&first.partition_leader_epoch)
             && self

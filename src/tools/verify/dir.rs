@@ -82,7 +82,7 @@ impl Contents {
         self.path.join(key.to_string())
     }
 
-    /// Whether it has a partition, or a copy of it that is to replace the one in another directory.
+    /// Returns whether it has a partition, or a copy of it that is to replace the one in another directory.
     pub(super) fn has_replica(&self, key: &TopicPartition) -> bool {
         self.extents.contains_key(key)
             || self.folders.iter().any(|(folder, _)| {
@@ -90,19 +90,19 @@ impl Contents {
             })
     }
 
-    /// Whether a checkpoint is about a partition.
+    /// Returns whether a checkpoint is about a partition.
     pub(super) fn has_checkpointed(&self, key: &TopicPartition) -> bool {
         self.checkpointed.contains(key)
     }
 
-    /// Whether records were ever appended to a partition, as far as can be seen.
+    /// Returns whether records were ever appended to a partition, as far as can be seen.
     pub(super) fn may_hold_records(&self, key: &TopicPartition) -> bool {
         let extent = self.extents.get(key);
         extent.is_some_and(|extent| extent.log_end != Some(0))
     }
 }
 
-/// Whether a log dir has the records that a controller starts from.
+/// Returns whether a log dir has the records that a controller starts from.
 #[must_use]
 pub(super) fn has_bootstrap(log_dir: &Path) -> bool {
     log_dir.join(BOOTSTRAP).is_file()

@@ -259,7 +259,7 @@ impl<'a> Walk<'a> {
         pool.note(0)
     }
 
-    /// Whether the version that is to read it knows the batch's format.
+    /// Checks that the version that is to read it knows the batch's format.
     fn hold_against_level(
         &self,
         position: Position,

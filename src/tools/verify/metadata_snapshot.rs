@@ -25,7 +25,7 @@ pub(super) const BOOTSTRAP: &str = "bootstrap.checkpoint";
 /// Control batches are small; what is larger is none of these.
 const MAX_CONTROL: usize = 1 << 20;
 
-/// Whether a name is that of a snapshot: 20 digits of the end offset, a dash, 10 of the epoch.
+/// Returns whether a name is that of a snapshot: 20 digits of the end offset, a dash, 10 of the epoch.
 #[must_use]
 pub(super) fn is_name(name: &str) -> bool {
     let digits =

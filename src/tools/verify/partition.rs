@@ -416,7 +416,7 @@ impl Partition {
     }
 }
 
-/// Whether Kafka's loader takes a file of this name for one of a segment's, whatever stands before the suffix.
+/// Returns whether Kafka's loader takes a file of this name for one of a segment's, whatever stands before the suffix.
 fn is_taken_for_a_segments(name: &str) -> bool {
     let kinds = [
         FileKind::Log,

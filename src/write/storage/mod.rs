@@ -142,7 +142,7 @@ impl LogDirs {
     }
 }
 
-/// Whether Kafka would take this name and id, to be asked before anything is made for them.
+/// Checks that Kafka accepts this name and id, before anything is created for them.
 ///
 /// # Errors
 /// `InvalidArgument` where it would not.

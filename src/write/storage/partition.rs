@@ -123,7 +123,7 @@ impl PartitionDir {
         )
     }
 
-    /// Whether it was closed as it should be when it was last written to; a new one was.
+    /// Returns whether it was closed as it should be when it was last written to; a new one was.
     #[must_use]
     pub(crate) const fn is_clean(&self) -> bool {
         self.is_clean
@@ -148,7 +148,7 @@ impl PartitionDir {
         self.high_watermark
     }
 
-    /// Whether this process may write: a forked child may not.
+    /// Returns whether this process may write: a forked child may not.
     #[must_use]
     pub(crate) fn is_held(&self) -> bool {
         self.dir.lock.is_held()

@@ -177,7 +177,7 @@ struct Device {
     now: Names,
     synced: Names,
     since: Vec<NameChange>,
-    /// Whether the power is lost before a step.
+    /// Chance that the power is lost before a step.
     losses: Option<Chance>,
     /// What those losses left.
     lost: Vec<Image>,

@@ -260,7 +260,7 @@ fn salvage_mends_what_was_not_synced() {
     assert!(states > 300 && refused > 0, "{states} states, {refused}");
 }
 
-/// Whether these are some of the batches, in their order.
+/// Returns whether these are some of the batches, in their order.
 fn is_part_of(some: &[u8], all: &[u8]) -> bool {
     let batches = |mut bytes| {
         std::iter::from_fn(move || {
