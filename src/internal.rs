@@ -1,4 +1,4 @@
-//! What the tests, benchmarks and fuzz targets of this repository look at inside. Not part of the interface: it changes
+//! Private items for the tests, benchmarks and fuzz targets of this repository. Not part of the interface: it changes
 //! without notice.
 
 pub mod arrow {

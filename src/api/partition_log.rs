@@ -23,7 +23,7 @@ pub struct Segment {
     pub size: u64,
     /// True if it is the last one, to which a broker appends.
     pub is_active: bool,
-    /// When the `.log` file was last modified.
+    /// Modification time of the `.log` file.
     pub modified_ms: TimestampMs,
 }
 
@@ -112,7 +112,8 @@ impl PartitionLog {
         self.0.log_end_offset()
     }
 
-    /// Where a `read_committed` consumer stops: the first offset of the first open transaction, or the log end.
+    /// Returns the last stable offset, at which a `read_committed` consumer stops: the first offset of the first open
+    /// transaction, or the log end.
     ///
     /// # Errors
     /// As [`PartitionLog::log_end_offset`].
@@ -169,7 +170,7 @@ impl PartitionLog {
         self.0.offset_of_max_timestamp()
     }
 
-    /// What the batch headers of each segment add up to, in the order of the segments.
+    /// Computes statistics of each segment from its batch headers, in the order of the segments.
     ///
     /// # Errors
     /// [`Error::Io`](crate::Error::Io), and what is wrong with a header.

@@ -1,4 +1,4 @@
-//! What a scan returns.
+//! Result of a scan.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::tables::offset_rows::{OffsetReader, Wanted};
 use crate::tables::reader::TableReader;
 use crate::tables::topic::Show;
 
-/// What a scan did so far.
+/// Counts of a scan so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ScanMetrics {
@@ -54,18 +54,18 @@ pub struct ScanMetrics {
     pub lost: u64,
 }
 
-/// What to read, as planned.
+/// Planned read.
 #[derive(Debug)]
 pub(crate) enum Request {
     /// Records as rows.
     Records {
-        /// Where they are.
+        /// Their ranges.
         ranges: Vec<PartitionRange>,
-        /// What to check and leave out.
+        /// Checks to make, and records to leave out.
         options: ReadOptions,
         /// The columns.
         columns: ColumnOptions,
-        /// How many threads read.
+        /// Number of threads that read.
         threads: usize,
         /// Only the latest record of each key.
         latest: Option<Latest>,
@@ -74,7 +74,7 @@ pub(crate) enum Request {
     },
     /// Kafka's batches as rows.
     Batches {
-        /// Where they are.
+        /// Their ranges.
         ranges: Vec<PartitionRange>,
         /// Compare the checksums.
         check_crcs: bool,
@@ -83,23 +83,23 @@ pub(crate) enum Request {
     },
     /// Committed offsets, replayed.
     Offsets {
-        /// Where they are.
+        /// Their ranges.
         ranges: Vec<PartitionRange>,
-        /// Which of them.
+        /// Selection of rows.
         wanted: Wanted,
     },
     /// Records of internal topics, decoded.
     Tables {
-        /// Where they are.
+        /// Their ranges.
         ranges: Vec<PartitionRange>,
-        /// What of their messages.
+        /// Options of showing their messages.
         show: Show,
     },
     /// Records of the metadata log that can be applied.
     Metadata {
-        /// Where they are.
+        /// Their ranges.
         ranges: Vec<PartitionRange>,
-        /// What of their messages.
+        /// Options of showing their messages.
         show: Show,
         /// Those that cannot be.
         refused: Arc<AllRefused>,
@@ -107,7 +107,8 @@ pub(crate) enum Request {
 }
 
 impl Request {
-    /// What it does about damage. Internal topics are read without it only: what is left out there would be an older state.
+    /// Returns the action on damage. Internal topics are read without it only: what is left out there would be an older
+    /// state.
     pub(crate) const fn on_corrupt(&self) -> Option<OnCorrupt> {
         match self {
             Self::Records { options, .. } => Some(options.on_corrupt),
@@ -301,8 +302,9 @@ impl RecordReader {
         batch.slice(0, rows)
     }
 
-    /// What was skipped as damaged so far, one row a range, in the order of the files: topic, partition, segment, position,
-    /// endPosition, firstOffset, lastOffset, reason. Empty unless the options say [`OnCorrupt::Skip`].
+    /// Returns what was skipped as damaged so far, a row for each range, in the order of the files: topic, partition,
+    /// segment, position, endPosition, firstOffset, lastOffset, reason. Empty unless the options say
+    /// [`OnCorrupt::Skip`].
     ///
     /// # Errors
     /// [`Error::Internal`](crate::Error::Internal), if this crate has a bug.
@@ -315,12 +317,12 @@ impl RecordReader {
         Arc::clone(&self.refused)
     }
 
-    /// What was skipped as damaged so far.
+    /// Returns what was skipped as damaged so far.
     pub(crate) fn lost_ranges(&self) -> &[LostRange] {
         &self.lost
     }
 
-    /// What was done so far.
+    /// Returns the counts so far.
     #[must_use]
     pub fn metrics(&self) -> ScanMetrics {
         let (metrics, rows) = self.metrics;

@@ -10,7 +10,7 @@ use crate::tools::recover as tool;
 use crate::tools::recover::report::RecoveryReport;
 use crate::types::{Offset, TimestampMs};
 
-/// How to recover.
+/// Options of a recovery.
 ///
 /// By default: in place, with what the log dir's marker and checkpoints say, and refusing where whole batches would be lost.
 #[derive(Clone, Debug, Default)]
@@ -62,7 +62,7 @@ impl RecoverOptions {
         self
     }
 
-    /// What to do where Kafka would not load the log, or would discard whole batches.
+    /// Sets the action if Kafka would not load the log, or would discard whole batches.
     pub fn on_loss(mut self, on_loss: OnLoss) -> Self {
         self.on_loss = on_loss;
         self

@@ -16,7 +16,7 @@ use crate::segment::reader::ReadOptions;
 use crate::segment::skipping::OnCorrupt;
 use crate::types::{Offset, TimestampMs};
 
-/// What to scan, and how the rows are laid out.
+/// Options of a scan: what to read, and the layout of the rows.
 ///
 /// By default: every partition of every topic but the internal ones, from the log start offset to the log end, with the
 /// columns of Spark's Kafka source and the headers, checksums compared, on the calling thread.
@@ -101,13 +101,13 @@ impl ScanOptions {
         self
     }
 
-    /// Where to begin.
+    /// Sets the offsets at which to begin.
     pub fn starting_offsets(mut self, starting: Starting) -> Self {
         self.plan.starting_offsets = starting;
         self
     }
 
-    /// Where to end.
+    /// Sets the offsets at which to end.
     pub fn ending_offsets(mut self, ending: Ending) -> Self {
         self.plan.ending_offsets = ending;
         self
@@ -149,7 +149,7 @@ impl ScanOptions {
         self
     }
 
-    /// Which records of transactions are read.
+    /// Sets which records of transactions are read.
     pub fn isolation_level(mut self, level: IsolationLevel) -> Self {
         self.plan.isolation_level = level;
         self
@@ -187,7 +187,7 @@ impl ScanOptions {
         self
     }
 
-    /// How keys, values and strings are laid out.
+    /// Sets the layout of keys, values and strings.
     pub fn layout(mut self, layout: Layout) -> Self {
         self.layout.layout = layout;
         self
@@ -211,7 +211,7 @@ impl ScanOptions {
         self
     }
 
-    /// How many threads read and decode, the caller's included.
+    /// Sets the number of threads that read and decode, the caller's included.
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads;
         self

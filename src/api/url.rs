@@ -49,7 +49,7 @@ fn is_scheme(text: &[u8]) -> bool {
     text.len() > 1 && text.first().is_some_and(u8::is_ascii_alphabetic) && text.iter().all(rest)
 }
 
-/// What follows the scheme, without a user's name and password, a signature or a fragment.
+/// Returns the rest after the scheme, without a user's name and password, a signature or a fragment.
 fn without_secrets(rest: &[u8]) -> String {
     let text = String::from_utf8_lossy(rest);
     let slashes = text.find(|letter| letter != '/').unwrap_or(text.len());

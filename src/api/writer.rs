@@ -20,7 +20,7 @@ use crate::write::WriteOptions;
 use crate::write::storage::Identity;
 use crate::write::writer::PartitionWriter;
 
-/// How a partition is written.
+/// Options for writing a partition.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct WriterOptions {
@@ -54,7 +54,7 @@ impl WriterOptions {
         Self::default()
     }
 
-    /// When appended bytes are brought to the device.
+    /// Sets when appended bytes are synced to the disk.
     pub fn sync(mut self, policy: SyncPolicy) -> Self {
         self.sync = Some(policy);
         self
@@ -290,7 +290,7 @@ impl LogWriter {
         self.writer.folder()
     }
 
-    /// What recovery did when the partition was opened.
+    /// Returns what recovery did when the partition was opened.
     #[must_use]
     pub fn notes(&self) -> &[Note] {
         self.writer.notes()

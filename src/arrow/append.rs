@@ -78,7 +78,7 @@ impl Appended {
     }
 }
 
-/// How rows become batches of this log.
+/// Options by which rows become batches of this log.
 ///
 /// # Errors
 /// `InvalidArgument` for a codec's level out of bounds.

@@ -131,7 +131,7 @@ pub(crate) fn batch_schema() -> SchemaRef {
     Arc::new(Schema::new(COLUMNS.map(field).to_vec()))
 }
 
-/// Where a batch is from.
+/// Place of a batch.
 #[derive(Debug)]
 struct Place {
     topic: String,
@@ -217,12 +217,12 @@ impl BatchReader {
         }
     }
 
-    /// What was passed over since this was last asked.
+    /// Takes the ranges that were skipped since the last call.
     pub fn take_lost(&mut self) -> Vec<LostRange> {
         std::mem::take(&mut self.lost)
     }
 
-    /// What was done so far; the rows are batches.
+    /// Counts so far; the rows are batches.
     #[must_use]
     pub const fn metrics(&self) -> (Metrics, u64) {
         (self.metrics, self.rows)

@@ -30,7 +30,7 @@ const MAX_BATCH_BYTES: usize = 1 << 30;
 /// second-level cache then, for the consumer and for the batches that use its memory again.
 const NEAR_BYTES: usize = 512 << 10;
 
-/// What [`Columns::share`] of a full batch is.
+/// Value of [`Columns::share`] for a full batch.
 pub(crate) const FULL: u64 = 1024;
 
 /// `some` of `all`, in parts of [`FULL`].
@@ -41,7 +41,7 @@ const fn part(some: usize, all: usize) -> u64 {
     }
 }
 
-/// Which columns, their layout, and where a batch is cut.
+/// Columns, their layout, and the size at which a batch is cut.
 #[derive(Clone, Debug)]
 pub struct ColumnOptions {
     /// In the order of the schema.
@@ -87,7 +87,7 @@ enum Builder {
     Fixed(Fixed, FixedColumn),
 }
 
-/// Where the text of a row comes from.
+/// Source of a row's text.
 #[derive(Clone, Copy, Debug)]
 enum TextOf {
     Segment(fn(&Context) -> Option<&str>),
@@ -103,15 +103,15 @@ pub(crate) struct Columns {
     builders: Vec<Builder>,
     rows: usize,
     bytes: usize,
-    /// Where the batch ends.
+    /// Bytes at which the batch ends.
     most_bytes: usize,
     fixed_row_bytes: usize,
     wants: Wants,
-    /// What view columns point into; `None` if no column can.
+    /// Buffers that view columns point into; `None` if no column can; `None` if no column can.
     sources: Option<Sources>,
 }
 
-/// Which payloads count towards a batch's bytes, and whether timestamps must fit their unit.
+/// Payloads that count towards a batch's bytes, and whether timestamps must fit their unit.
 #[derive(Clone, Copy, Debug)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -190,7 +190,7 @@ impl Columns {
         self.sources.as_ref().map_or(0, Sources::kept)
     }
 
-    /// How much of a full batch there is, in parts of [`FULL`].
+    /// Fill level of the batch, in parts of [`FULL`].
     #[must_use]
     pub(crate) const fn share(&self) -> u64 {
         let rows = part(self.rows, self.options.batch_rows);
@@ -212,7 +212,7 @@ impl Columns {
         self.most_bytes = self.options.decompressed_bytes();
     }
 
-    /// How many of these records fit, at least one into an empty batch, and the bytes they add.
+    /// Counts how many of these records fit, at least one into an empty batch, and the bytes they add.
     ///
     /// `encoded` is at least the size of their keys and values: a first estimate that avoids a look at each.
     #[must_use]

@@ -32,7 +32,7 @@ use crate::types::{
     TimestampMs, TimestampType,
 };
 
-/// How rows become batches.
+/// Options for encoding rows as batches.
 #[derive(Clone, Copy, Debug)]
 pub struct EncodeOptions {
     /// The topic's rules.
@@ -50,7 +50,7 @@ pub struct EncodeOptions {
 }
 
 impl EncodeOptions {
-    /// What batches are compressed with: nothing where the topic leaves it to the producer.
+    /// Codec of the batches: none if the topic leaves it to the producer.
     fn codec(&self) -> Codec {
         self.rules.codec.unwrap_or(Codec::NONE)
     }
@@ -92,7 +92,7 @@ pub struct Encoder {
     headers: Vec<BatchHeader>,
     /// Bytes of the last of them that are in the log's file: more than 0 if it is to come again.
     begun: usize,
-    /// What follows the value of the record being built: its headers.
+    /// Bytes after the value of the record being built: its headers.
     tail: Vec<u8>,
     compressor: Compressor,
     /// Rows taken over so far, those of this Arrow batch included.

@@ -175,7 +175,7 @@ fn fill<T: Pod>(
     })
 }
 
-/// How a column of values of one width is filled and finished.
+/// Builder of a column of values of one width.
 #[derive(Clone, Copy, Debug)]
 pub struct FixedColumn {
     /// Bytes of a value.

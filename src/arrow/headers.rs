@@ -19,7 +19,7 @@ use crate::format::record::key_text;
 use crate::format::varint::get_varint;
 use crate::records::RecordSlot;
 
-/// Where a string lies and its length; `None` for null.
+/// Position of a string and its length; `None` for null; `None` for null.
 type Place = Option<(usize, u32)>;
 
 /// Keys and values.

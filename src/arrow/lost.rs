@@ -1,4 +1,4 @@
-//! What reading past damage left out, as a table.
+//! Table of the losses of a read that continues after damage.
 
 use std::sync::Arc;
 

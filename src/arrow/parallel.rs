@@ -32,7 +32,7 @@ const UNDER_WAY: usize = 2;
 /// About how much of a log a thread reads at a time: what makes a batch, judging by earlier pieces, within these bounds.
 /// More would only wait for its turn, in memory that is cold by then.
 const PIECE_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=8 << 20;
-/// How long the consumer waits before it checks for cancellation.
+/// Interval at which the waiting consumer checks for cancellation.
 const PACE: Duration = Duration::from_millis(50);
 
 /// Reads ranges with several threads. Batches come in the same order as from one thread; they end where pieces end.
@@ -48,7 +48,7 @@ pub struct ParallelReader {
     done: Done,
 }
 
-/// What the threads share.
+/// State that the threads share.
 #[derive(Debug)]
 struct Shared {
     /// Not taken yet; under a lock of its own, as finding the next piece takes a while.
@@ -76,7 +76,7 @@ struct State {
     is_over: bool,
 }
 
-/// Who has taken a piece.
+/// State of a piece.
 #[derive(Debug)]
 enum Piece {
     /// A thread that will send what it makes of it.
@@ -84,7 +84,7 @@ enum Piece {
     Own,
 }
 
-/// What reading a piece gives, step by step.
+/// Step of reading a piece.
 #[derive(Debug)]
 enum Step {
     Batch(RecordBatch),
@@ -93,7 +93,7 @@ enum Step {
     Failed(Error),
 }
 
-/// What the consumer's thread reads.
+/// Piece that the consumer's thread reads.
 #[derive(Debug)]
 struct Own {
     reader: RecordReader,
@@ -166,13 +166,13 @@ impl ParallelReader {
         Ok(all)
     }
 
-    /// What was done so far, by pieces that ended.
+    /// Counts so far, of pieces that ended.
     #[must_use]
     pub const fn metrics(&self) -> (Metrics, u64) {
         (self.done.metrics, self.done.rows)
     }
 
-    /// What was passed over in pieces that ended, since this was last asked.
+    /// Takes the ranges that were skipped, in pieces that ended, since the last call.
     pub fn take_lost(&mut self) -> Vec<LostRange> {
         std::mem::take(&mut self.done.lost)
     }

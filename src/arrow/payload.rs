@@ -13,7 +13,7 @@ use crate::records::RecordSlot;
 /// Payloads of up to so many bytes are copied in one go of a fixed size; so much room must follow the last one.
 const SLACK: usize = 128;
 
-/// Which payload of a record.
+/// Payload of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// The key.

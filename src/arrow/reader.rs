@@ -37,14 +37,14 @@ pub struct RecordReader {
     most_kept: usize,
     /// Finished, and not given yet.
     finished: VecDeque<RecordBatch>,
-    /// Where the batch begins that is in the middle of coming in parts.
+    /// Start of the batch that is being received in parts.
     open: Option<Before>,
     failed: Option<Error>,
     done: Done,
     ended: bool,
 }
 
-/// What comes before a batch that may have to be taken back.
+/// State before a batch that may have to be taken back.
 #[derive(Clone, Copy, Debug)]
 struct Before {
     /// Rows of the record batch in which it begins.
@@ -53,14 +53,14 @@ struct Before {
     all_rows: u64,
 }
 
-/// What was done so far.
+/// Counts so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Done {
     pub(super) metrics: Metrics,
     pub(super) rows: u64,
-    /// What the batches came to, in parts of a full one ([`super::columns::FULL`]).
+    /// Size of the batches, in parts of a full one ([`super::columns::FULL`]).
     pub(super) share: u64,
-    /// What was passed over.
+    /// Skipped ranges.
     pub(super) lost: Vec<LostRange>,
 }
 
@@ -112,7 +112,7 @@ impl RecordReader {
         self.ended && self.finished.is_empty()
     }
 
-    /// What was done with the ranges, once they ended.
+    /// Takes the counts of the ranges, once they ended.
     pub(super) fn take_done(&mut self) -> Done {
         Done {
             metrics: self.log.metrics(),
@@ -121,12 +121,12 @@ impl RecordReader {
         }
     }
 
-    /// What was passed over since this was last asked.
+    /// Takes the ranges that were skipped since the last call.
     pub fn take_lost(&mut self) -> Vec<LostRange> {
         self.log.take_lost()
     }
 
-    /// What was done so far.
+    /// Counts so far.
     #[must_use]
     pub const fn metrics(&self) -> (Metrics, u64) {
         (self.log.metrics(), self.done.rows)

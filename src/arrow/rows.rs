@@ -36,7 +36,7 @@ pub struct Rows<'a> {
     pub runs: &'a [BatchRows],
     /// The bytes that the slots count from.
     pub bytes: RowBytes<'a>,
-    /// Where they are from.
+    /// Origin of the rows.
     pub context: &'a Context,
 }
 

@@ -22,7 +22,7 @@ use crate::scan::range::{known_partition, known_topic};
 use crate::scan::reader::Context;
 use crate::types::Compression;
 
-/// How keys, values and strings are laid out.
+/// Layout of keys, values and strings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Layout {
     /// `binary` and `string`: gathered once.
@@ -42,7 +42,7 @@ pub enum TimestampUnit {
     Microsecond,
 }
 
-/// How a column is filled, which gives its type.
+/// Builder of a column, which determines its type.
 #[derive(Clone, Debug)]
 pub enum Filling {
     /// `binary`: a payload of each record.
@@ -102,7 +102,7 @@ macro_rules! columns {
                 }
             }
 
-            /// How it is filled.
+            /// Builder of the column.
             #[must_use]
             pub const fn filling(self) -> Filling {
                 match self {
@@ -153,7 +153,8 @@ fn control_type(record: &RecordSlot, source: &[u8]) -> Option<&'static str> {
 }
 
 impl TimestampUnit {
-    /// How timestamps in this unit are filled. They wrap where the unit cannot hold them: readers ask before.
+    /// Builder of timestamps in this unit. They wrap if the unit cannot hold them: readers check before. They wrap
+    /// where the unit cannot hold them: readers ask before.
     pub(super) const fn column(self) -> FixedColumn {
         match self {
             Self::Millisecond => FixedColumn {
@@ -186,7 +187,7 @@ impl Filling {
 }
 
 impl Column {
-    /// What is read when nothing else is said: Spark's seven and the headers.
+    /// Default columns: Spark's seven and the headers: Spark's seven and the headers.
     #[must_use]
     pub fn defaults() -> &'static [Self] {
         Self::ALL.get(..8).unwrap_or_default()

@@ -81,7 +81,7 @@ impl<'a> SourceText<'a> {
         self.text.len()
     }
 
-    /// Where it begins in its source.
+    /// Position in its source.
     pub(super) const fn start(&self) -> usize {
         self.start
     }

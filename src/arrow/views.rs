@@ -42,7 +42,7 @@ pub(crate) struct Views {
     pointed: Vec<u32>,
 }
 
-/// What a column of views is made of.
+/// Buffers of a column of views.
 struct Parts {
     views: ScalarBuffer<u128>,
     buffers: Arc<[Buffer]>,
@@ -294,7 +294,7 @@ fn place(words: &mut Block, rows: usize, more: usize) -> Result<&mut [[u64; 2]]>
     places.ok_or_else(|| Error::internal("a block did not grow"))
 }
 
-/// What a view of so many bytes keeps: of the four bytes that share a word with the length, and of the eight after them.
+/// Masks for a view of so many bytes: of the four bytes that share a word with the length, and of the eight after them.
 const MASKS: [[u64; 2]; 16] = {
     let mut masks = [[0; 2]; 16];
     let mut rest: &mut [[u64; 2]] = &mut masks;
@@ -323,7 +323,7 @@ fn halves(bytes: &[u8; 16]) -> (u64, u64) {
     )
 }
 
-/// What a view that holds `len` bytes keeps of those at hand.
+/// Mask of the bytes at hand that a view of `len` bytes keeps.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "the view loop is this")]
 fn kept_inline(len: u32) -> [u64; 2] {

@@ -57,8 +57,8 @@ pub(super) fn list_offsets<'py>(
     ask(py, asked, spec.most_threads(), None, question, Ok)
 }
 
-/// What `ls` says of each folder: topic id, log start offset, log end offset, high watermark; of each segment base offset,
-/// file name, size, whether it is active, when it was modified, and the last timestamp in its time index.
+/// Describes each folder for `ls`: topic id, log start offset, log end offset, high watermark; of each segment base
+/// offset, file name, size, whether it is active, modification time, and the last timestamp in its time index.
 #[pyfunction]
 pub(super) fn describe_all<'py>(
     py: Python<'py>,
@@ -92,7 +92,7 @@ pub(super) fn describe_all<'py>(
     ask(py, asked, MAX_THREADS, None, Description::of, plain)
 }
 
-/// What the batch headers of each folder add up to, with `segments` those of each segment as well.
+/// Computes statistics of each folder from its batch headers, with `segments` also those of each segment.
 #[pyfunction]
 pub(super) fn statistics_all<'py>(
     py: Python<'py>,

@@ -9,7 +9,7 @@ use super::errors::into_py;
 use crate::error::Result;
 use crate::tools::{cat, row_text};
 
-/// How `cat` prints records: by a format string, or as JSON without one.
+/// Formatter of `cat` for records: by a format string, or as JSON without one.
 #[pyclass(frozen, module = "kafkalog._core")]
 #[derive(Debug)]
 pub(super) struct RecordText(cat::RecordText);
@@ -43,7 +43,7 @@ impl RecordText {
     }
 }
 
-/// How `export` writes rows: as JSON lines or CSV.
+/// Formatter of `export` for rows: as JSON lines or CSV.
 #[pyclass(frozen, module = "kafkalog._core")]
 #[derive(Debug)]
 pub(super) struct RowText(row_text::RowText);

@@ -24,7 +24,8 @@ pub(super) fn of_read(error: &Error, on_corrupt: Option<OnCorrupt>) -> PyErr {
     Python::attach(|py| convert(py, error, text).unwrap_or_else(|failed| failed))
 }
 
-/// What the text of an error adds for a read that could have gone on. The shell has an option of the same name.
+/// Returns the hint that is added to an error that `on_corrupt="skip"` would have avoided. The shell has an option of
+/// the same name.
 pub(super) fn way_on(error: &Error, on_corrupt: Option<OnCorrupt>) -> &'static str {
     if on_corrupt == Some(OnCorrupt::Raise) && is_damage(error) {
         "; on_corrupt=\"skip\" reads on after it"
@@ -39,7 +40,7 @@ pub(super) fn into_py(error: Error) -> PyErr {
     to_py(&error)
 }
 
-/// What is wrong with partitions that were passed over, as exceptions that the caller raises or reports.
+/// Converts the faults of skipped partitions to exceptions that the caller raises or reports.
 pub(super) fn exceptions(py: Python<'_>, errors: Vec<Error>) -> Vec<Py<PyAny>> {
     let values = errors
         .into_iter()

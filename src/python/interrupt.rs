@@ -15,13 +15,14 @@ use crate::error::Result;
 use crate::io::interrupt;
 use crate::tools::progress::Progress;
 
-/// How often Python is asked. That takes the interpreter, which other threads may hold.
+/// Interval at which Python checks for signals. The check takes the interpreter, which other threads may hold. That
+/// takes the interpreter, which other threads may hold.
 const PACE: Duration = Duration::from_millis(50);
 
-/// What a handler raised.
+/// Exception that a handler raised.
 type Raised = Rc<RefCell<Option<PyErr>>>;
 
-/// Who is told how far the work has come.
+/// Reports progress to a callback.
 pub(super) struct Telling {
     pub(super) function: Py<PyAny>,
     pub(super) progress: Arc<Progress>,

@@ -367,7 +367,8 @@ type Identity = (
     Vec<String>,
 );
 
-/// What a folder's small files say. One that is damaged does not hide the others.
+/// Reads a folder's small files. One that is damaged does not hide the others. One that is damaged does not hide the
+/// others.
 fn identity(folder: &dir::PartitionFolder, state: &dir::DirState) -> Identity {
     let log = match ListedLog::open_in(&folder.path, folder.name.clone(), state) {
         Ok(log) => log,
@@ -402,7 +403,7 @@ fn answer(found: partition::OffsetAndTimestamp) -> Answer {
     (found.offset, found.timestamp, found.leader_epoch)
 }
 
-/// What a log dir says of its partitions, for opening many of them.
+/// Facts about the partitions of a log dir, for opening many of them.
 #[pyclass(frozen, module = "kafkalog._core")]
 pub(super) struct DirState(pub(super) dir::DirState);
 

@@ -44,7 +44,7 @@ struct Shared {
 }
 
 enum Failure {
-    /// With what the reader does about damage.
+    /// An error, with the reader's action on damage.
     Error(Error, Option<OnCorrupt>),
     /// The exception of a signal handler.
     Raised(PyErr),
@@ -234,7 +234,7 @@ impl RecordStream {
         (shared.refused.count, named.collect())
     }
 
-    /// What was skipped as damaged so far, as a stream of one batch.
+    /// Returns what was skipped as damaged so far, as a stream of one batch.
     fn lost<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         let ranges = |shared: &Shared| shared.lost.clone();
         let lost = ranges(&lock(&self.shared));
@@ -381,7 +381,7 @@ pub(super) fn scan_batch_ranges(
     }))
 }
 
-/// What to do about damage, by its name.
+/// Parses the action on damage.
 pub(super) fn on_corrupt_of(name: &str) -> PyResult<OnCorrupt> {
     match name {
         "raise" => Ok(OnCorrupt::Raise),

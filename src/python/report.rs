@@ -1,4 +1,4 @@
-//! What a call did, as the dataclasses that Python documents: built by field name, in this one place.
+//! Reports of calls, as the dataclasses that Python documents: built by field name, in this one place.
 
 use std::path::Path;
 

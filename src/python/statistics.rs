@@ -1,4 +1,4 @@
-//! What batch headers add up to, as Python has it.
+//! Statistics of batch headers, for Python.
 
 use std::collections::BTreeMap;
 

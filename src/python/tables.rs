@@ -38,7 +38,8 @@ pub(super) fn table_records(
     Ok(RecordStream::new(Request::Tables { ranges, show }))
 }
 
-/// What was passed over, what is missing even so, how many records cannot be applied, and which.
+/// Files that were passed over, what is missing even so, the number of records that cannot be applied, and their
+/// descriptions.
 type Said = (Vec<String>, Option<String>, u64, Vec<String>);
 
 /// Reads what there is to replay of a metadata log, with `history` as many changes as there are: the newest snapshot that is
@@ -132,7 +133,7 @@ pub(super) fn table_open_transactions(py: Python<'_>, paths: Vec<PathBuf>) -> Py
     Ok((Rows(rows), exceptions(py, unread)))
 }
 
-/// Which partitions of an internal topic are in log dirs, of how many, and whether the metadata log says so.
+/// Finds which partitions of an internal topic are in log dirs, out of how many, and whether the metadata log says so.
 #[pyfunction]
 #[expect(
     clippy::needless_pass_by_value,

@@ -19,7 +19,7 @@ use crate::tools::verify::finding::CODES;
 use crate::tools::verify::table::table;
 use crate::tools::verify::{self as verifying, VerifyOptions};
 
-/// How far a verification has come, readable from another thread.
+/// Progress of a verification, readable from another thread.
 #[pyclass(frozen, module = "kafkalog._core")]
 #[derive(Debug, Default)]
 pub(super) struct VerifyProgress {

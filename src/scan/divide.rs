@@ -55,7 +55,7 @@ pub(crate) fn divide(range: &PartitionRange, borders: &[Offset]) -> Result<Vec<P
     Ok(parts)
 }
 
-/// Where the records from `offset` on begin, and never before the segment's own start.
+/// Finds the position at which records from `offset` on begin, never before the segment's own start.
 fn start_position(folder: &Arc<Path>, segment: &SegmentRange, offset: Offset) -> Result<Position> {
     let found = SegmentLookup::open(&segment.segment(folder))?.start_position(offset)?;
     Ok(found.max(segment.start_position))

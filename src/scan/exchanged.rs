@@ -1,4 +1,4 @@
-//! What became of a planned segment's file that a broker exchanged meanwhile.
+//! Replacement for a planned segment's file that a broker exchanged meanwhile.
 //!
 //! A broker may roll, compact or delete while we read. A planned file that is gone by the time its turn comes, or that
 //! has another length than the closed one that was planned, was exchanged. It is looked for under its `.deleted` name,
@@ -18,12 +18,12 @@ use crate::segment::closed::is_closed;
 use crate::segment::source::{Access, Copying, SegmentSource};
 use crate::types::Offset;
 
-/// How the files of segments are opened.
+/// Options for opening the files of segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Opening {
-    /// Which are read by copy.
+    /// Segments that are read by copying.
     pub copying: Copying,
-    /// What of them.
+    /// Part of the files that is read.
     pub access: Access,
 }
 
@@ -83,7 +83,8 @@ pub(super) fn open_planned(
     Ok(same.then_some(source))
 }
 
-/// What holds an exchanged segment's records now; `None` where retention took them.
+/// Finds the files that now hold an exchanged segment's records; `None` if retention deleted them; `None` where
+/// retention took them.
 pub(super) fn replacement(
     folder: &Path,
     segment: &SegmentRange,

@@ -1,4 +1,4 @@
-//! What reading past damage leaves out, by partition and segment.
+//! Losses of a read that continues after damage, by partition and segment.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub struct LostRange {
     pub partition: i32,
     /// The segment's file name.
     pub segment: Arc<str>,
-    /// Which bytes and offsets, and why.
+    /// Bytes and offsets, and the reason.
     pub lost: Lost,
 }
 

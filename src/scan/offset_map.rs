@@ -78,7 +78,7 @@ impl OffsetMap {
         self.entries >= self.most_entries
     }
 
-    /// Up to where the log has been taken in; -1 for not at all.
+    /// Offset up to which the log has been added; -1 for not at all.
     #[must_use]
     pub(crate) const fn latest_offset(&self) -> Offset {
         self.latest_offset
@@ -204,7 +204,7 @@ impl OffsetMap {
     }
 }
 
-/// Where the search for a hash begins: its share of all hashes is the slot's share of all slots.
+/// Slot at which the search for a hash begins: its share of all hashes is the slot's share of all slots.
 #[inline]
 fn place(key: Digest, slots: usize) -> usize {
     let product = u128::from(key[0]).wrapping_mul(slots as u128) >> 64;

@@ -12,7 +12,7 @@ use crate::scan::range::{Cut, PartitionRange, SegmentRange};
 use crate::segment::lookup::SegmentLookup;
 use crate::segment::skipping::{OnCorrupt, is_ordered};
 
-/// What to do if no index entry says where a batch begins.
+/// Action if no index entry gives the start of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoIndexEntry {
     /// Walk the headers.
@@ -58,7 +58,8 @@ impl Pieces {
         self.size = size.max(1);
     }
 
-    /// Where to cut a segment, at or after `position`; `None` if too little would be left.
+    /// Finds a place to cut a segment, at or after `position`; `None` if too little would be left; `None` if too little
+    /// would be left.
     fn cut(&mut self, folder: &Path, segment: &SegmentRange, position: u64) -> Option<Cut> {
         let path = folder.join(&segment.file_name);
         if self.open.as_ref().is_none_or(|(open, _)| *open != path) {

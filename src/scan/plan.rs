@@ -1,4 +1,4 @@
-//! What to read: from paths, topics and bounds to files and positions.
+//! Planning: from paths, topics and bounds to files and positions.
 //!
 //! Planning lists folders and looks at file sizes. Bytes are read only where a bound falls inside a segment, or where a
 //! bound is a timestamp: then headers, at places the indexes name and the log confirms.
@@ -55,7 +55,7 @@ pub use self::options::{
     Ending, IsolationLevel, Partitions, PlanOptions, Pruning, Starting, Timestamp,
 };
 
-/// How often a folder is listed while a broker exchanges files in it.
+/// Number of times that a folder is listed while a broker exchanges files in it.
 const LISTINGS: usize = 4;
 
 /// Plans what to read of `paths`: log dirs, partition folders, `.log` files.

@@ -22,7 +22,8 @@ pub(crate) struct PlannedSegments {
     opening: Opening,
     /// The source that was read last: the next range is often a piece of the same file.
     last: Option<SegmentSource>,
-    /// Where the segment of the last turn ended, if it was read as planned; `None` also before the first of a range.
+    /// End of the segment of the last turn, if it was read as planned; `None` also before the first of a range; `None`
+    /// also before the first of a range.
     ended: Option<Ended>,
     /// Offsets of the partition at hand below this were given, or are not wanted.
     floor: Offset,
@@ -57,7 +58,7 @@ impl Ended {
     }
 }
 
-/// What became of a planned segment.
+/// Next planned segment, opened, or its replacement.
 #[derive(Debug)]
 pub(crate) enum Turn {
     /// It, or what stands in for it.
@@ -73,7 +74,7 @@ pub(crate) struct OpenSegment {
     pub segment: SegmentRange,
     /// Its bytes.
     pub source: SegmentSource,
-    /// From which offset on, and up to which.
+    /// First offset, and the offset at which to end.
     pub wanted: (Offset, Offset),
     /// It begins where the one before it ended. Otherwise what lies between was not read, such as the end of a
     /// transaction.
@@ -107,7 +108,7 @@ impl PlannedSegments {
         self.restart(Vec::new());
     }
 
-    /// Which of those to come are read by copy.
+    /// Sets which of the following segments are read by copying.
     pub(crate) const fn set_copying(&mut self, copying: Copying) {
         self.opening.copying = copying;
     }

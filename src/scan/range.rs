@@ -1,4 +1,4 @@
-//! What to read, as plain values: the contract between planning (here) and reading (`arrow::reader`).
+//! Ranges to read, as plain values: the contract between planning (here) and reading (`arrow::reader`).
 //!
 //! A range pins every file's name and size as they were at planning, so that a retried Spark task reads the same bytes.
 
@@ -12,10 +12,10 @@ use crate::segment::filter::{AbortedRange, TimestampBounds};
 use crate::segment::offset_set::OffsetSet;
 use crate::types::{Offset, Position};
 
-/// Where one reader ends and the next begins inside a segment: the start of a batch of magic 2, which the log confirmed.
+/// Boundary between two readers inside a segment: the start of a batch of magic 2, which the log confirmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// Where the batch begins in the file.
+    /// Position of the batch in the file.
     pub position: Position,
     /// Its base offset: all before it lie below, none after it does.
     pub offset: Offset,
@@ -32,7 +32,8 @@ pub struct SegmentRange {
     pub size: u64,
     /// The partition's last segment: read by copy, and a torn or zero tail is its end.
     pub is_active: bool,
-    /// Where to begin: the start of a batch. Zero, or what the offset index says and the log confirms.
+    /// Position at which to begin: the start of a batch. Zero, or what the offset index says and the log confirms.
+    /// Zero, or what the offset index says and the log confirms.
     pub start_position: u64,
     /// Base offset of the segment after it: all offsets in this one lie below. `None` for the last.
     pub next_base_offset: Option<Offset>,
@@ -40,7 +41,7 @@ pub struct SegmentRange {
     pub aborted: Option<Arc<[AbortedRange]>>,
     /// Offsets below belong to another piece: the base offset, or the offset of the cut it begins at.
     pub start_offset: Offset,
-    /// Where the next piece begins; `None` reads to the end.
+    /// Start of the next piece; `None` reads to the end; `None` reads to the end.
     pub end: Option<Cut>,
     /// The file's map, if planning made one: it does not outlive the process.
     pub map: KeptMap,
@@ -67,7 +68,7 @@ impl SegmentRange {
         is_piece.then(|| (self.start_offset, self.end.map(|cut| cut.offset)))
     }
 
-    /// What is known of it besides its bytes.
+    /// Facts about it other than its bytes.
     #[must_use]
     pub fn bounds(&self) -> Bounds {
         Bounds {

@@ -15,7 +15,7 @@ use crate::segment::resync::{Lost, Reason};
 use crate::segment::skipping::OnCorrupt;
 use crate::segment::source::{Access, Copying};
 
-/// Which topic, partition and segment the records of a chunk are from.
+/// Topic, partition and segment of a chunk's records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Context {
     /// The topic's name.
@@ -48,7 +48,7 @@ pub(crate) struct LogReader {
     failed: Option<Error>,
     filter: RecordFilter,
     state: ReadState,
-    /// What was passed over, of all segments.
+    /// Skipped ranges of all segments.
     lost: Vec<LostRange>,
     /// Records of the batch that is given in parts which the filter did not want.
     dropped_of_part: u64,
@@ -93,7 +93,7 @@ impl LogReader {
         self.dropped_of_part = 0;
     }
 
-    /// What was passed over since this was last asked.
+    /// Takes the ranges that were skipped since the last call.
     pub(crate) fn take_lost(&mut self) -> Vec<LostRange> {
         std::mem::take(&mut self.lost)
     }
@@ -110,18 +110,18 @@ impl LogReader {
         }
     }
 
-    /// What was done so far.
+    /// Counts so far.
     #[must_use]
     pub(crate) const fn metrics(&self) -> Metrics {
         self.state.metrics
     }
 
-    /// Which of the segments to come are read by copy.
+    /// Sets which of the following segments are read by copying.
     pub(crate) const fn set_copying(&mut self, copying: Copying) {
         self.segments.set_copying(copying);
     }
 
-    /// Where the chunk's records are from.
+    /// Origin of the chunk's records.
     #[must_use]
     pub(crate) const fn context(&self) -> &Context {
         &self.context

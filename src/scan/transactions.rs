@@ -1,4 +1,4 @@
-//! Which transactions were aborted, and up to where all are decided: what `read_committed` needs to know before reading.
+//! Aborted transactions and the last stable offset: what `read_committed` needs before reading.
 //!
 //! The log itself says so, in its markers. The files beside it save reading all headers, where they can be believed:
 //!
@@ -48,7 +48,7 @@ use crate::types::{NO_PRODUCER_ID, Offset};
 const WALKED_FOR_ENTRY: u64 = 64 << 10;
 const BATCHES_FOR_ENTRY: u64 = 64;
 
-/// How many batches at the beginning of a segment tell how large its batches are.
+/// Number of batches at the beginning of a segment from which their size is estimated.
 const SAMPLED: usize = 16;
 
 /// A smaller segment is walked over in any case: that costs little, and an index that lost entries costs no answer.
@@ -57,7 +57,7 @@ const LEAST_BELIEVED: u64 = 1 << 20;
 /// First offsets of open transactions by producer.
 type Ongoing = BTreeMap<i64, Offset>;
 
-/// What the files beside a segment say of the transactions that were aborted in it.
+/// Evidence of aborted transactions in the files beside a segment.
 enum Evidence {
     /// There were no transactions.
     Quiet,
@@ -137,7 +137,7 @@ impl<'a> Transactions<'a> {
         self
     }
 
-    /// How often a segment's headers were walked over, for want of a file that could be believed.
+    /// Number of times that a segment's headers were walked because no file could be trusted.
     #[cfg(feature = "internal")]
     #[must_use]
     pub fn walks(&self) -> usize {
@@ -163,7 +163,7 @@ impl<'a> Transactions<'a> {
         Ok(found.map_or(end, |base| base.min(end)))
     }
 
-    /// Where only a walk over the active segment shows the log's end, takes that which its transactions need anyway.
+    /// If only a walk over the active segment shows the log's end, uses the walk that its transactions need anyway.
     fn find_log_end(&mut self) -> Result<()> {
         let last = self.log.segments().len().saturating_sub(1);
         match self.log.segments().get(last) {
@@ -184,7 +184,7 @@ impl<'a> Transactions<'a> {
         known.unwrap_or((start, Ongoing::new()))
     }
 
-    /// What is open at `at`, as a starting broker finds out.
+    /// Finds the transactions open at `at`, as a starting broker does.
     fn ongoing_at(&mut self, at: Offset) -> Result<Ongoing> {
         let (from, mut ongoing) = self.known_below(at);
         for n in self.log.floor(from)..self.log.segments().len() {
@@ -397,7 +397,7 @@ impl<'a> Transactions<'a> {
         kept.cloned().unwrap_or_default()
     }
 
-    /// What is open at the offset of a snapshot, if there is one that can be read.
+    /// Reads the open transactions from the snapshot at this offset, if there is one that can be read.
     fn snapshot(&mut self, offset: Offset) -> Option<Ongoing> {
         let open = |p: &ProducerState| {
             (p.current_txn_first_offset >= 0).then_some((p.producer_id, p.current_txn_first_offset))

@@ -19,7 +19,7 @@ pub struct WholeBatches {
     start_offset: Offset,
     segments: PlannedSegments,
     open: Option<OpenBatches>,
-    /// Where the last run begins.
+    /// Position of the last run.
     run: Position,
     bytes: u64,
 }

@@ -1,4 +1,5 @@
-//! Which partitions of an internal topic are in log dirs, and of how many: a broker has some, others have the rest.
+//! Partitions of an internal topic that are in log dirs, and their total number: a broker has some, others have the
+//! rest.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ pub(crate) struct Coverage {
     pub(crate) here: Vec<i32>,
     /// Their folders.
     pub(crate) folders: Vec<PathBuf>,
-    /// How many there are: those that the metadata log has, else as many as the highest number shows.
+    /// Total number: as in the metadata log, otherwise as the highest partition number shows.
     pub(crate) count: i32,
     /// It is the metadata log that shows it.
     pub(crate) is_noted: bool,
@@ -58,7 +59,8 @@ impl Coverage {
     }
 }
 
-/// How many partitions the metadata log of a log dir says that the topic has; `None` where it does not tell.
+/// Number of partitions that the topic has by the metadata log of a log dir; `None` if it does not say; `None` where it
+/// does not tell.
 fn count_of(log_dir: &Path, topic: Topic) -> Option<i32> {
     let folder = log_dir.join(format!("{CLUSTER_METADATA_TOPIC}-0"));
     if !folder.is_dir() {

@@ -20,12 +20,12 @@ use crate::format::varint::get_uvarint;
 /// The longest string (`Short.MAX_VALUE`).
 const MAX_STRING: usize = 0x7fff;
 
-/// Why bytes are not the message they should be.
+/// Reason why bytes are not a valid message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// What should have been there.
+    /// Expected content.
     pub(crate) expected: &'static str,
-    /// Where, in the bytes of the message.
+    /// Position in the bytes of the message.
     pub(crate) at: usize,
 }
 

@@ -42,7 +42,7 @@ pub(crate) fn put_message(
         .map_err(|fault| fault.of(message, version))
 }
 
-/// What is wrong, and in which field.
+/// Fault, and the field that has it.
 struct Fault {
     field: String,
     expected: String,

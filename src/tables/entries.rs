@@ -44,12 +44,12 @@ impl Entries {
         }
     }
 
-    /// What was done so far.
+    /// Counts so far.
     pub(crate) const fn metrics(&self) -> Metrics {
         self.log.metrics()
     }
 
-    /// What was passed over as damaged since this was last asked.
+    /// Takes the ranges that were skipped as damaged since the last call.
     pub(crate) fn take_lost(&mut self) -> Vec<LostRange> {
         self.log.take_lost()
     }
@@ -73,7 +73,7 @@ impl Entries {
         }
     }
 
-    /// Where the records that were read are from.
+    /// Origin of the records that were read.
     pub(crate) const fn context(&self) -> &Context {
         self.log.context()
     }

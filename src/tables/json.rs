@@ -10,7 +10,7 @@ use super::value::{Fields, Value};
 use crate::format::put::Put;
 use crate::format::text::put_text;
 
-/// What stands in for a secret.
+/// Text in place of a secret.
 const HIDDEN: &str = "\"***\"";
 
 /// The messages that members of a classic group write, in these fields of theirs, each after its version.
@@ -19,7 +19,7 @@ const EMBEDDED: [(&str, &str); 2] = [
     ("assignment", "ConsumerProtocolAssignment"),
 ];
 
-/// What is written in another way.
+/// Options of writing JSON.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Style<'s> {
     /// Fields of the message itself that are not shown.
@@ -151,7 +151,7 @@ pub(crate) fn put_text_string(text: &str, to: &mut Vec<u8>) {
     to.push(b'"');
 }
 
-/// How many bytes need no escape: looked at in blocks, which takes no branch a byte.
+/// Counts the bytes that need no escape, in blocks, which avoids a branch per byte.
 fn plain_len(bytes: &[u8]) -> usize {
     const BLOCK: usize = 32;
     const fn is_plain(byte: u8) -> bool {

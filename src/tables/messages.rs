@@ -22,7 +22,7 @@ const TEXT: &str = include_str!("messages.txt");
 /// Spaces of one level of indentation.
 const INDENT: usize = 2;
 
-/// Who writes a message.
+/// Writer of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Family {
     /// The group coordinator: `__consumer_offsets`.
@@ -77,7 +77,7 @@ impl Versions {
     }
 }
 
-/// What a value, or an element of an array, is.
+/// Type of a value, or of an element of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Type {
     Bool,
@@ -123,7 +123,7 @@ impl Type {
         })
     }
 
-    /// What a field holds that is not given and states no default.
+    /// Value of a field that is absent and has no default.
     fn zero(self) -> Node<'static> {
         match self {
             Self::Bool => Node::Bool(false),
@@ -150,7 +150,7 @@ pub(crate) struct Field {
     pub(crate) nullable: Versions,
     /// The tag, and in which versions it is tagged.
     pub(crate) tag: Option<(u32, Versions)>,
-    /// What it holds where it is not given.
+    /// Value if the field is absent.
     pub(crate) default: Node<'static>,
     /// Its own fields, if it is a structure or an array of structures.
     pub(crate) layout: Layout,
@@ -238,7 +238,7 @@ pub(crate) struct Message {
     pub(crate) layout: Layout,
 }
 
-/// What a coordinator or the controller writes as one record.
+/// Message that a coordinator or the controller writes as one record.
 #[derive(Debug)]
 pub(crate) struct Kind {
     /// Kafka's name of the record: `OffsetCommit`, or `TOPIC_RECORD` where records have no keys.

@@ -38,7 +38,7 @@ impl fmt::Display for Passed {
     }
 }
 
-/// What shows that the log in `folder` went further than to `end`: of several the file that shows most.
+/// Finds evidence that the log in `folder` once extended beyond `end`: of several files the one that shows most.
 ///
 /// What cannot be read shows nothing; it is a finding of its own.
 pub(super) fn shown_beyond(folder: &Path, end: Offset) -> Option<Passed> {
@@ -74,7 +74,7 @@ pub(super) fn shown_beyond(folder: &Path, end: Offset) -> Option<Passed> {
     })
 }
 
-/// Up to which offset a log went that has this file.
+/// End offset of the log, as this file shows it.
 fn offset_of(path: &Path) -> Option<Offset> {
     let name = folder_name(path);
     if is_snapshot(path) {

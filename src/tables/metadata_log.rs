@@ -1,4 +1,5 @@
-//! From which snapshot on a metadata log is replayed: the newest one that is whole and from whose end on the log is, too.
+//! Selection of the snapshot from which a metadata log is replayed: the newest intact one after whose end the log is
+//! intact too.
 //!
 //! | the log | Kafka | here |
 //! |---|---|---|
@@ -30,7 +31,7 @@ use crate::segment::resync::Reason;
 use crate::segment::skipping::OnCorrupt;
 use crate::types::{Offset, Position};
 
-/// How the chosen ranges are to be read: their offsets are known to follow each other where they have to.
+/// Options for reading the chosen ranges: their offsets are known to follow each other where they have to.
 pub(crate) fn reading() -> ReadOptions {
     ReadOptions {
         on_corrupt: OnCorrupt::Skip,
@@ -65,7 +66,7 @@ impl Gap {
         }
     }
 
-    /// Which changes are missing, and why.
+    /// Describes the missing changes and the reason.
     pub(crate) fn message(&self) -> String {
         let Self { first, reason, .. } = self;
         let until =
@@ -89,7 +90,7 @@ impl Gap {
     }
 }
 
-/// From which end of the log.
+/// End of the log that a question is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
     /// The state now, from as few records as possible.
@@ -98,18 +99,18 @@ pub(crate) enum Wanted {
     History,
 }
 
-/// What is to be replayed.
+/// Selected snapshot and log.
 #[derive(Debug)]
 pub(crate) struct Chosen {
     /// A snapshot, if there is one, and the log from its end on.
     pub(crate) ranges: Vec<PartitionRange>,
-    /// What was passed over.
+    /// Files that were passed over.
     pub(crate) passed: Vec<Passed>,
-    /// What shows that the log went further than it does now; it is among what was passed over.
+    /// Evidence that the log once extended further; it is among what was passed over.
     pub(crate) cut: Option<Passed>,
-    /// What is missing even so; the ranges then hold what is there.
+    /// Missing changes; the ranges then hold the rest.
     pub(crate) gap: Option<Gap>,
-    /// What they come to.
+    /// State after the replay.
     pub(crate) state: MetadataState,
     /// The offset after the last record.
     pub(crate) end: Offset,
@@ -218,9 +219,9 @@ fn folder_of(paths: &[PathBuf], ranges: &[PartitionRange]) -> Option<PathBuf> {
     path.is_dir().then_some(folder)
 }
 
-/// Where a replay may start.
+/// Place at which a replay may start.
 struct Start {
-    /// Up to where it holds everything.
+    /// Offset up to which it holds everything.
     end: Offset,
     epoch: i32,
     /// The snapshot; `None` for the beginning of the log.
@@ -249,7 +250,8 @@ fn is_snapshot(name: &str) -> bool {
     name == BOOTSTRAP || snapshot_id(name).is_some()
 }
 
-/// Why a snapshot is not whole: every batch is, the first record is a header and the last one a footer.
+/// Finds the fault of a snapshot, in which every batch must be intact, the first record a header and the last one a
+/// footer.
 fn fault_of(range: &PartitionRange) -> Result<Option<Passed>> {
     let path = range.folder.join(name_of(range).unwrap_or_default());
     let why = match frame_of(range) {
@@ -439,7 +441,7 @@ impl Log {
         });
     }
 
-    /// What is missing of the log from an offset on, up to which everything is known.
+    /// Finds what is missing of the log from an offset on, up to which everything is known.
     fn gap_after(&self, known: Offset) -> Option<Gap> {
         if let Some((start, file)) = &self.start
             && *start > known
@@ -456,7 +458,7 @@ impl Log {
         gaps.find(|gap| !gap.is_covered_by(known)).cloned()
     }
 
-    /// What is to be read of it from an offset on.
+    /// Ranges of it to read from an offset on.
     fn after(self, known: Offset) -> Vec<PartitionRange> {
         let mut ranges = self.ranges;
         for range in &mut ranges {
@@ -474,7 +476,7 @@ impl Log {
     }
 }
 
-/// What the records of the ranges come to.
+/// Replays the records of the ranges.
 fn replay(ranges: &[PartitionRange]) -> Result<MetadataState> {
     let mut entries = Entries::new(ranges.to_vec(), reading());
     let mut state = MetadataState::default();

@@ -1,4 +1,4 @@
-//! What a metadata log comes to, as far as one has to know to tell which of its records can be applied.
+//! State of a metadata log, as far as it is needed to tell which of its records can be applied.
 //!
 //! | record | is refused (class of Kafka) |
 //! |---|---|
@@ -33,7 +33,7 @@ pub(crate) struct Refused {
     /// The file.
     pub(crate) segment: Arc<str>,
     pub(crate) offset: Offset,
-    /// What it is, and why not.
+    /// Description of the record, and the reason.
     pub(crate) reason: String,
     /// A newer Kafka than this build knows may have written it.
     pub(crate) is_unknown: bool,
@@ -54,9 +54,9 @@ impl fmt::Display for Refused {
 pub(crate) struct AllRefused {
     /// The first of them.
     pub(crate) named: Vec<Refused>,
-    /// How many there are.
+    /// Number of records.
     pub(crate) count: u64,
-    /// Where they are.
+    /// Offsets of the records, by file.
     places: HashMap<Arc<str>, HashSet<Offset>>,
 }
 
@@ -79,7 +79,7 @@ impl AllRefused {
     }
 }
 
-/// What a record does.
+/// Effect of a record.
 #[derive(Debug)]
 enum Change {
     Topics(TopicChange),

@@ -28,14 +28,14 @@ use crate::types::{Offset, TimestampMs};
 /// A batch ends with the record that brings it to this size; Kafka allows up to 8 MiB.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// What a snapshot stands for.
+/// Properties of a new snapshot.
 #[derive(Clone, Debug)]
 pub(crate) struct NewSnapshot<'a> {
     /// The first offset after it.
     pub(crate) end_offset: Offset,
     /// The epoch of the last offset in it.
     pub(crate) epoch: i32,
-    /// When the last record was written, which is also the time of every record here.
+    /// Time of the last record, which is also the time of every record here.
     pub(crate) timestamp: TimestampMs,
     /// `VotersRecord` as JSON; `None` for a quorum that is configured (`kraft.version` 0).
     pub(crate) voters: Option<&'a str>,

@@ -21,6 +21,6 @@ pub(crate) enum Node<'a> {
     },
     /// The node of its first field.
     Struct(u32),
-    /// Where the next element begins.
+    /// Index of the next element.
     Next(u32),
 }

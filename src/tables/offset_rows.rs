@@ -53,7 +53,7 @@ pub(crate) fn schema(with_history: bool) -> SchemaRef {
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// Which rows.
+/// Selection of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
     /// Of the offsets as they are, pending ones too.
@@ -100,7 +100,7 @@ impl OffsetReader {
         Arc::clone(&self.refused)
     }
 
-    /// What was done, and the rows so far.
+    /// Counts, and the rows so far.
     pub(crate) const fn metrics(&self) -> (Metrics, u64) {
         (self.metrics, self.given)
     }

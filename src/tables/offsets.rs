@@ -30,7 +30,7 @@ use crate::types::{Offset, TimestampMs};
 /// The last kind of key that is of a commit (`CoordinatorRecordType`).
 const LAST_COMMIT_KIND: i16 = 1;
 
-/// What was committed.
+/// Committed offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Commit {
     pub(crate) offset: Offset,
@@ -43,7 +43,7 @@ pub(crate) struct Commit {
     pub(crate) topic_id: Uuid,
 }
 
-/// Which offset.
+/// Group, topic and partition of an offset.
 pub(crate) type Place = (Arc<str>, Arc<str>, i32);
 
 /// A row: an offset, or a change of one.
@@ -84,7 +84,7 @@ pub(crate) fn history(ranges: Vec<PartitionRange>) -> Result<(Vec<Row>, Replayed
     Ok((changes.rows.into_iter().flatten().collect(), replayed))
 }
 
-/// What was read.
+/// Result of a replay.
 #[derive(Debug)]
 pub(crate) struct Replayed {
     pub(crate) metrics: Metrics,
@@ -92,7 +92,7 @@ pub(crate) struct Replayed {
     pub(crate) refused: AllRefused,
 }
 
-/// What happens, in order.
+/// Receiver of events, in order.
 trait Replay {
     /// A commit or, without one, a deletion; by a producer where it is in a transaction.
     fn change(&mut self, row: Row, producer_id: Option<i64>);

@@ -28,7 +28,7 @@ use crate::producers::entry::ProducerEntry;
 use crate::segment::reader::ReadOptions;
 use crate::types::{Offset, TopicPartition};
 
-/// What a coordinator's log says of a transactional id.
+/// Transaction of a transactional id in a coordinator's log.
 #[derive(Clone, Debug, Default)]
 struct Transaction {
     transactional_id: String,

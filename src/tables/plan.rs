@@ -1,4 +1,4 @@
-//! Which files hold the records of internal topics: segments as for a scan, and KRaft's snapshots.
+//! Files with the records of internal topics: segments as for a scan, and KRaft's snapshots.
 //!
 //! | file | where |
 //! |---|---|

@@ -31,11 +31,11 @@ use crate::types::{NO_TIMESTAMP, Offset, TimestampMs, TimestampType};
 /// A partition and its producers.
 #[derive(Debug)]
 pub(crate) struct Producers {
-    /// Whose they are.
+    /// Partition of the producers.
     pub(crate) folder: PartitionFolder,
     /// By id.
     pub(crate) entries: Vec<ProducerEntry>,
-    /// Where the oldest open transaction begins.
+    /// Start of the oldest open transaction.
     pub(crate) first_undecided: Option<Offset>,
     log: ListedLog,
 }

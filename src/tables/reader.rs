@@ -93,7 +93,7 @@ impl TableReader {
         }
     }
 
-    /// What was done so far, and the rows.
+    /// Counts so far, and the rows.
     pub(crate) const fn metrics(&self) -> (Metrics, u64) {
         (self.entries.metrics(), self.done)
     }

@@ -1,4 +1,5 @@
-//! What is not shown unless it is asked for: the salts and keys of SCRAM users, and the values of sensitive configurations.
+//! Secrets that are hidden unless requested: the salts and keys of SCRAM users, and the values of sensitive
+//! configurations.
 //!
 //! As for Kafka, a configuration that it does not know is sensitive: it may be a plugin's. `configs.txt` lists those that
 //! it knows and that are no passwords, by `tests/interop/Configs.java`. A name may follow a listener's prefix
@@ -10,7 +11,7 @@ use std::sync::LazyLock;
 
 use super::value::Fields;
 
-/// What the names of a listener's own configurations begin with.
+/// Prefix of a listener's own configurations.
 const LISTENER_PREFIX: &str = "listener.name.";
 
 static SHOWN: LazyLock<HashSet<&str>> = LazyLock::new(|| {

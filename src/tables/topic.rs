@@ -18,11 +18,11 @@ use crate::format::cursor::get_i16;
 use crate::format::file_name::CLUSTER_METADATA_TOPIC;
 use crate::format::varint::get_uvarint;
 
-/// What a value begins with in topics without keys.
+/// First byte of a value in topics without keys.
 pub(super) const FRAME_VERSION: u32 = 1;
 /// The version in which every key is written.
 pub(super) const KEY_VERSION: i16 = 0;
-/// What a key's kind takes, and a value's version.
+/// Bytes of a key's kind, and of a value's version.
 const VERSION_BYTES: usize = 2;
 /// The protocol type of consumers (`ConsumerProtocol.PROTOCOL_TYPE`).
 const CONSUMER: &[u8] = b"consumer";
@@ -86,11 +86,11 @@ impl Topic {
     }
 }
 
-/// How many topics there are.
+/// Number of topics.
 #[cfg(feature = "internal")]
 pub const TOPICS: usize = Topic::ALL.len();
 
-/// What key and value of a record of one of the topics say, secrets and all, in both ways of showing it; for tests.
+/// Decodes key and value of a record of one of the topics, secrets included, in both styles; for tests.
 ///
 /// # Errors
 /// `Internal` where the table of messages is broken.
@@ -137,12 +137,12 @@ impl<'t> Part<'t> {
     }
 }
 
-/// What JSON shows of a message.
+/// Options of showing a message as JSON.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Show {
     /// Salts, keys, values of sensitive configurations.
     pub(crate) secrets: bool,
-    /// What members of a classic group of consumers wrote, decoded rather than as bytes.
+    /// Decodes what members of a classic consumer group wrote, instead of showing bytes.
     pub(crate) embedded: bool,
 }
 
@@ -159,7 +159,7 @@ impl Show {
 pub(crate) struct Decoded<'t> {
     message: &'static Message,
     version: i16,
-    /// What it says.
+    /// Fields of the message.
     pub(crate) fields: Fields<'t>,
 }
 

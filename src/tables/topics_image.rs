@@ -24,7 +24,7 @@ pub(crate) struct TopicImage {
     pub(crate) partitions: BTreeMap<i32, Replicas>,
 }
 
-/// Where a partition is.
+/// Replicas of a partition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Replicas {
     /// The nodes that have it.
@@ -46,7 +46,7 @@ impl Replicas {
     }
 }
 
-/// What a record does to topics.
+/// Effect of a record on topics.
 #[derive(Debug)]
 pub(super) enum Change {
     Create(String, Uuid),

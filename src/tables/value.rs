@@ -12,7 +12,7 @@ use crate::format::cursor::{bytes, get_i8, get_i16, get_i32, get_i64};
 use crate::format::text::put_text;
 use crate::format::uuid::Uuid;
 
-/// What a field holds.
+/// Value of a field.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Value<'a> {
     Null,
@@ -120,8 +120,8 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// What a field holds, by its name in Kafka's JSON (`leaderEpoch`); its default where the record does not give it, null
-    /// where there is no such field.
+    /// Returns a field's value, by its name in Kafka's JSON (`leaderEpoch`); its default if the record does not give
+    /// it, null if there is no such field.
     pub(crate) fn get(&self, name: &str) -> Value<'a> {
         let mut fields = self.each();
         fields
@@ -135,7 +135,7 @@ impl<'a> Fields<'a> {
         self.layout.fields.iter().zip(nodes.iter().copied())
     }
 
-    /// What a node of this structure stands for.
+    /// Value of a node of this structure.
     pub(super) fn value(&self, field: &'static Field, node: Node<'a>) -> Value<'a> {
         let list = |first: u32, len: u32, fixed: &'a [u8]| {
             Value::List(List {

@@ -13,7 +13,7 @@ use crate::records::control::EndTransaction;
 use crate::segment::writer::roll::{RollParams, RollReasons};
 use crate::types::{AppendOrigin, NO_TIMESTAMP, Offset, Position, TimestampMs};
 
-/// What became of an append (`LogAppendInfo`).
+/// Result of an append (`LogAppendInfo`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AppendInfo {
     /// The first offset; -1 where only decompression would tell (a follower's magic 0 and 1), or nothing was appended.
@@ -24,13 +24,13 @@ pub struct AppendInfo {
     pub max_timestamp: TimestampMs,
     /// Under LogAppendTime what the records' timestamps are now, of a repeated batch what its were; else -1.
     pub log_append_time: TimestampMs,
-    /// Why a new segment was begun for it, if one was.
+    /// Reasons for which a new segment was begun, if one was.
     pub rolled: Option<RollReasons>,
     /// The batch repeats one that is in the log; nothing was written.
     pub is_duplicate: bool,
     /// Base offset of the segment it went into.
     pub base_offset: Offset,
-    /// Where it begins in that segment's `.log`.
+    /// Position in that segment's `.log`.
     pub position: Position,
     /// Bytes written.
     pub size: u64,
@@ -52,7 +52,7 @@ impl AppendInfo {
     }
 }
 
-/// What will be written, and what is known of it.
+/// Bytes to be written, and facts about them.
 pub(super) struct Append<'a> {
     /// The batches, and after them what is written already of the one that follows.
     pub(super) records: &'a [u8],
@@ -195,7 +195,7 @@ impl<S: Storage> WritableLog<S> {
         ))
     }
 
-    /// What is reported of an append that goes to the end of the active segment.
+    /// Describes an append to the end of the active segment.
     fn info(&self, append: &Append<'_>, rolled: Option<RollReasons>) -> AppendInfo {
         AppendInfo {
             first_offset: append.first_offset.unwrap_or(-1),

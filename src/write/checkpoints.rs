@@ -24,10 +24,10 @@ use crate::log::dir::{
 };
 use crate::types::{Offset, TopicPartition};
 
-/// Where a loaded log begins and ends.
+/// Start and end of a loaded log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LogEnds {
-    /// Whose log it is.
+    /// Partition of the log.
     pub partition: TopicPartition,
     /// The base offset of its first segment.
     pub first_base_offset: Offset,
@@ -57,12 +57,12 @@ impl LogEnds {
     }
 }
 
-/// What becomes of a line.
+/// Change of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckpointChange {
     /// The file's name.
     pub file: &'static str,
-    /// Whose line.
+    /// Partition of the line.
     pub partition: TopicPartition,
     /// The offset in it; `None` where there is no such line, or the file cannot be read.
     pub before: Option<Offset>,

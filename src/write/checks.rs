@@ -1,13 +1,13 @@
-//! What is asked of batches before they are appended (`UnifiedLog.analyzeAndValidateRecords`).
+//! Checks of batches before they are appended (`UnifiedLog.analyzeAndValidateRecords`).
 
 use crate::error::{Error, Refusal, Result};
 use crate::format::batch::{BatchHeader, HEADER_SIZE_UP_TO_MAGIC, MAGIC_AT};
 use crate::types::{AppendOrigin, NO_PARTITION_LEADER_EPOCH, NO_TIMESTAMP, Offset, TimestampMs};
 
-/// By what batches are judged.
+/// Rules by which batches are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rules {
-    /// Who appends.
+    /// Origin of the append.
     pub origin: AppendOrigin,
     /// The largest batch taken, where that is asked.
     pub max_batch_size: Option<usize>,

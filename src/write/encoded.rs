@@ -121,7 +121,7 @@ impl<S: Storage> WritableLog<S> {
         (taken, all)
     }
 
-    /// How many of these, were each appended by itself, would go into the active segment one after the other.
+    /// Counts how many of these, if each were appended alone, would go into the active segment one after the other.
     fn takes(&mut self, headers: &[BatchHeader], now_ms: TimestampMs) -> Result<usize> {
         let params = self.roll_params(NO_TIMESTAMP, 0, 0, now_ms);
         let taken = self.segments.active.takes(headers, &params)?;

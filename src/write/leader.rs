@@ -13,12 +13,12 @@ use crate::producers::append::TV_UNKNOWN;
 use crate::records::leader::{LeaderValidator, Placement};
 use crate::types::{AppendOrigin, NO_TIMESTAMP, Offset, TimestampMs};
 
-/// What a leader says about an append.
+/// Properties of an append by a leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaderAppend {
     /// Its epoch, written into the batches.
     pub leader_epoch: i32,
-    /// Who appends.
+    /// Origin of the append.
     pub origin: AppendOrigin,
     /// Of a transaction's marker: the version of the protocol, -1 where it is not known (KIP-890).
     pub transaction_version: i16,

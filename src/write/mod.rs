@@ -71,18 +71,20 @@ pub(crate) use segments::SegmentInfo;
 use segments::Segments;
 use truncate::Deleted;
 
-/// How a log is opened and kept.
+/// Options for opening and keeping a log.
 #[derive(Clone, Debug)]
 pub struct WriteOptions {
     /// The topic's settings.
     pub config: LogConfig,
-    /// When appends are brought to the disk; [`WriteOptions::new`] takes `flush.messages` and `flush.ms`.
+    /// Policy for syncing appends; [`WriteOptions::new`] uses `flush.messages` and `flush.ms`; [`WriteOptions::new`]
+    /// takes `flush.messages` and `flush.ms`.
     pub sync: SyncPolicy,
     /// `producer.id.expiration.ms`.
     pub producer_id_expiration_ms: i64,
     /// The way to the file system.
     pub disk: Disk,
-    /// Where the chance of `segment.jitter.ms` begins; [`WriteOptions::new`] takes another one each time.
+    /// Seed of the random part of `segment.jitter.ms`; [`WriteOptions::new`] uses another one each time;
+    /// [`WriteOptions::new`] takes another one each time.
     pub seed: u64,
     /// The job that appends, where it is one that notes what it does ([`storage`]).
     pub job: Option<String>,
@@ -125,7 +127,7 @@ pub struct WritableLog<S: Storage = DiskFolder> {
     segments: Segments<S>,
     log_start_offset: Offset,
     log_end_offset: Offset,
-    /// Where the log would end were it loaded again, if that is below the log end.
+    /// End that the log would have if it were loaded again, if that is below the log end.
     lower_end: Option<Offset>,
     recovery_point: Offset,
     high_watermark: Offset,
@@ -134,7 +136,7 @@ pub struct WritableLog<S: Storage = DiskFolder> {
     epochs: LeaderEpochs,
     producers: ProducerStateManager,
     deleted: Vec<Deleted>,
-    /// What made the log refuse everything.
+    /// Failure after which the log refuses everything.
     failure: Option<String>,
 }
 
@@ -163,7 +165,8 @@ impl<S: Storage> WritableLog<S> {
         self.log_end_offset
     }
 
-    /// Where the log would end were it loaded again: no file says that it was cut at an offset inside of a batch.
+    /// Returns the end that the log would have if it were loaded again: no file says that it was cut at an offset
+    /// inside a batch.
     pub(crate) fn end_when_loaded(&self) -> Offset {
         self.lower_end.unwrap_or(self.log_end_offset)
     }

@@ -6,7 +6,7 @@ use crate::format::batch::BatchHeader;
 use crate::io::storage::Storage;
 use crate::types::{Offset, TimestampMs};
 
-/// Where the oldest transaction begins that is open, or whose end is not replicated yet.
+/// Start of the oldest transaction that is open, or whose end is not replicated yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FirstUnstable {
     offset: Offset,

@@ -25,7 +25,7 @@ impl<S: Storage> WrittenBatches<'_, S> {
         LogWalk::new(self.storage.open(&name)?, begin, end, Access::Headers)
     }
 
-    /// Where the batch is that holds `offset` or what follows it (`LogSegment.translateOffset`).
+    /// Finds the batch that holds `offset`, or the one after it (`LogSegment.translateOffset`).
     fn translate_offset(
         &mut self,
         base_offset: Offset,

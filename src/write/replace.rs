@@ -77,7 +77,7 @@ impl<S: Storage> WritableLog<S> {
         }
     }
 
-    /// When a segment's `.log` was last modified.
+    /// Modification time of a segment's `.log`.
     ///
     /// # Errors
     /// `Io`.

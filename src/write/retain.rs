@@ -45,7 +45,7 @@ impl<S: Storage> WritableLog<S> {
         Ok(gone)
     }
 
-    /// What retention looks at, segment by segment.
+    /// Ages of the segments, for retention.
     fn ages(&mut self) -> Result<Vec<SegmentAge>> {
         let mut ages = Vec::new();
         for info in self.segments.infos() {

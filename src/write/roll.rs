@@ -185,7 +185,7 @@ impl<S: Storage> WritableLog<S> {
     }
 }
 
-/// What the next segment needs of its topic's settings, with a jitter of its own.
+/// Settings of the next segment, with a jitter of its own.
 pub(super) fn next_settings(options: &mut WriteOptions) -> SegmentSettings {
     // SplitMix64.
     options.seed = options.seed.wrapping_add(0x9E37_79B9_7F4A_7C15);

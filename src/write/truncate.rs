@@ -13,7 +13,7 @@ use crate::types::{Offset, TimestampMs};
 #[derive(Debug)]
 pub(super) struct Deleted {
     name: String,
-    /// When it is removed.
+    /// Time at which it is removed.
     due_ms: TimestampMs,
 }
 

@@ -132,7 +132,7 @@ impl PartitionWriter {
         self.dir.is_held()
     }
 
-    /// What loading did.
+    /// Notes about the loading.
     #[must_use]
     pub fn notes(&self) -> &[Note] {
         &self.notes

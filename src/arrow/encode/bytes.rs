@@ -58,10 +58,9 @@ fn fetch(data: &[u8], mut at: usize, len: usize) {
     }
 }
 
-/// How many bytes ahead the processor is told what will be read. Its own prefetcher does not cross pages, and restarts
-/// after every write.
+/// Distance of prefetching, in bytes. Its own prefetcher does not cross pages, and restarts after every write.
 const AHEAD: usize = 4 << 10;
-/// What it fetches at once.
+/// Size of a cache line, in bytes.
 const LINE: usize = 64;
 /// Of shorter values, the record takes longer than its bytes.
 const LEAST_FETCHED: usize = LINE / 2;

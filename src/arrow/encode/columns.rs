@@ -53,7 +53,7 @@ pub(super) struct Timestamps {
     places: Option<Places>,
     values: ScalarBuffer<i64>,
     nulls: Option<NullBuffer>,
-    /// How many of the unit are a millisecond, or how many milliseconds are one of the unit.
+    /// Factor between the unit and a millisecond, whichever is larger.
     divide: i64,
     multiply: i64,
 }

@@ -10,11 +10,11 @@ use crate::format::varint::{put_varint, zigzag64};
 use crate::records::validate::LeaderRules;
 use crate::types::{NO_TIMESTAMP, Offset, TimestampMs};
 
-/// Which rows, and how much of them.
+/// Rows to encode, and limits of the batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
     pub(super) from: usize,
-    /// Where the batch begins.
+    /// Position of the batch.
     pub(super) start: usize,
     /// Bytes of the batch, header included, that only its first record may go beyond.
     pub(super) limit: usize,
@@ -26,7 +26,7 @@ pub(super) struct Wanted {
     pub(super) now_ms: TimestampMs,
 }
 
-/// What one batch came to.
+/// Result of filling one batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Filled {
     /// The end of its last byte.
@@ -496,20 +496,20 @@ pub(super) fn length(bytes: Option<&[u8]>) -> (u64, &[u8]) {
     }
 }
 
-/// How many bytes a record's body takes, of attributes, these numbers, and other bytes.
+/// Bytes of a record's body, of attributes, these numbers, and other bytes.
 #[inline]
 pub(super) fn body_size(numbers: [u64; 4], bytes: usize) -> usize {
     let sizes = numbers.map(len).into_iter();
     sizes.fold(bytes.saturating_add(1), usize::saturating_add)
 }
 
-/// How many bytes a record takes, with the length of its body in front.
+/// Bytes of a record, with the length of its body in front.
 #[inline]
 pub(super) const fn record_size(body: usize) -> usize {
     body.saturating_add(len((body as u64).wrapping_shl(1)))
 }
 
-/// How many bytes the unsigned varint takes.
+/// Bytes of the unsigned varint.
 #[inline]
 pub(super) const fn len(raw: u64) -> usize {
     let bits = 64u32.wrapping_sub((raw | 1).leading_zeros());

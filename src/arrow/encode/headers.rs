@@ -11,12 +11,12 @@ use super::bytes::{Bytes, InputColumn, wrong_type};
 use super::places::{Places, find};
 use crate::error::{Error, Result};
 
-/// Where each row's headers are among all of them.
+/// Range of each row's headers among all of them.
 #[derive(Debug)]
 enum Spans {
     Small(OffsetBuffer<i32>),
     Large(OffsetBuffer<i64>),
-    /// From where on, and how many.
+    /// First header of each row, and number of headers.
     View(ScalarBuffer<i32>, ScalarBuffer<i32>),
     LargeView(ScalarBuffer<i64>, ScalarBuffer<i64>),
     /// As many in each row.
@@ -24,7 +24,7 @@ enum Spans {
 }
 
 impl Spans {
-    /// Where they are, and all of them.
+    /// Returns the ranges, and all headers.
     fn of(array: &ArrayRef) -> Result<Option<(Self, ArrayRef)>> {
         Ok(Some(match array.data_type() {
             DataType::Null => return Ok(None),

@@ -1,4 +1,4 @@
-//! Which partition a key belongs to (`BuiltInPartitioner.partitionForKey`).
+//! Partition of a key (`BuiltInPartitioner.partitionForKey`).
 
 use std::num::NonZeroU32;
 

@@ -1,4 +1,4 @@
-//! Where a row's value lies in a column that does not hold one for each row: a dictionary, runs, or one inside the other.
+//! Index of a row's value in a column that does not hold one for each row: a dictionary, runs, or one inside the other.
 //!
 //! Values are looked up row by row and never written out, which could take any number of times their memory.
 
@@ -11,7 +11,7 @@ use arrow_buffer::{NullBuffer, RunEndBuffer};
 enum Step {
     /// For each row the value's number, and where rows are null.
     Dictionary(Vec<usize>, Option<NullBuffer>),
-    /// Where each value's run ends.
+    /// End of each value's run.
     ShortRuns(RunEndBuffer<i16>),
     Runs(RunEndBuffer<i32>),
     LongRuns(RunEndBuffer<i64>),

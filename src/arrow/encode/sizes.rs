@@ -1,4 +1,5 @@
-//! How large a batch of one row is, without making it: what is written elsewhere can be refused where its row is at hand.
+//! Size of a batch of one row, computed without encoding it, so that a row that is written elsewhere can be refused
+//! early.
 
 use arrow_array::RecordBatch;
 

@@ -74,7 +74,7 @@ fn short_payloads_of_one_length() {
     }
 }
 
-/// What says that `run` is a misuse.
+/// Text of the error by which `run` is refused as a misuse.
 fn misuse<T: std::fmt::Debug>(run: impl FnOnce() -> Result<T>) -> String {
     internal_message(AssertUnwindSafe(run))
 }

@@ -1,4 +1,4 @@
-//! Which candidates the options choose, and whether what they name is there.
+//! Selection of candidates by the options, and checks that the topics and partitions they name exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,10 +11,10 @@ use crate::error::{Error, Result};
 use crate::format::file_name::{FolderState, INTERNAL_TOPIC_PREFIX};
 use crate::types::TopicPartition;
 
-/// How many names an error lists.
+/// Number of names that an error lists.
 const NAMES_LISTED: usize = 20;
 
-/// Which candidates the options choose.
+/// Selects the candidates that the options choose.
 pub(super) struct Chooser<'a> {
     options: &'a PlanOptions,
     pattern: Option<Regex>,

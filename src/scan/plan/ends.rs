@@ -1,4 +1,4 @@
-//! Where reading a partition begins and ends.
+//! First and last offset to read of a partition.
 
 use super::options::{EARLIEST, Ending, IsolationLevel, LATEST, PlanOptions, Starting, Timestamp};
 use crate::error::{Error, Result};
@@ -16,7 +16,7 @@ fn checked(offset: Offset) -> Result<Offset> {
     Ok(offset)
 }
 
-/// Where to begin; `None` where nothing is to be read.
+/// Finds the offset at which to begin; `None` if there is nothing to read; `None` where nothing is to be read.
 pub(super) fn start_of(log: &ListedLog, options: &PlanOptions) -> Result<Option<Offset>> {
     let partition = &log.name().topic_partition;
     if let Some(timestamp) = Timestamp::of(options.starting_timestamp.as_ref(), partition) {
@@ -38,7 +38,7 @@ pub(super) fn start_of(log: &ListedLog, options: &PlanOptions) -> Result<Option<
     })
 }
 
-/// Where to end; `None` for the end of the files.
+/// Finds the offset at which to end; `None` for the end of the files; `None` for the end of the files.
 fn end_of(log: &ListedLog, options: &PlanOptions) -> Result<Option<Offset>> {
     let partition = &log.name().topic_partition;
     if let Some(timestamp) = Timestamp::of(options.ending_timestamp.as_ref(), partition) {
@@ -68,7 +68,8 @@ fn end_of(log: &ListedLog, options: &PlanOptions) -> Result<Option<Offset>> {
     })
 }
 
-/// Where to end, and under `read_committed` no further than all is decided; `None` for the end of the files.
+/// Finds the offset at which to end, under `read_committed` no further than all transactions are decided; `None` for
+/// the end of the files; `None` for the end of the files.
 pub(crate) fn stable_end_of(
     log: &ListedLog,
     options: &PlanOptions,

@@ -1,4 +1,4 @@
-//! What is asked for.
+//! Options of a plan.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ pub(crate) const EARLIEST: Offset = -2;
 /// Kafka's number for the log end (`ListOffsetsRequest.LATEST_TIMESTAMP`).
 pub(crate) const LATEST: Offset = -1;
 
-/// Which partitions of the topics.
+/// Partitions of the topics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Partitions {
     /// All.
@@ -26,7 +26,7 @@ pub enum Partitions {
 /// Offsets or timestamps by partition.
 pub(crate) type ByPartition = BTreeMap<TopicPartition, i64>;
 
-/// Where to begin.
+/// Start of a read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Starting {
     /// At the log start offset.
@@ -40,7 +40,7 @@ pub enum Starting {
     Offsets(ByPartition),
 }
 
-/// Where to end.
+/// End of a read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Ending {
     /// With the last whole batch.
@@ -72,7 +72,7 @@ impl Timestamp {
     }
 }
 
-/// Which records of transactions are read (`IsolationLevel`).
+/// Records of transactions that are read (`IsolationLevel`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IsolationLevel {
     /// All, whatever became of their transactions.
@@ -93,24 +93,24 @@ pub struct Pruning {
     pub timestamps: TimestampBounds,
 }
 
-/// What is asked for.
+/// Options of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlanOptions {
     /// These topics, which must be there.
     pub topics: Option<BTreeSet<String>>,
     /// Topics whose whole name matches.
     pub topic_pattern: Option<String>,
-    /// Which partitions of them.
+    /// Partitions of the topics.
     pub partitions: Partitions,
-    /// Where to begin.
+    /// Start of the read.
     pub starting_offsets: Starting,
-    /// Where to end.
+    /// End of the read.
     pub ending_offsets: Ending,
-    /// Where to begin, by time.
+    /// Start of the read, by time.
     pub starting_timestamp: Option<Timestamp>,
-    /// Where to end, by time.
+    /// End of the read, by time.
     pub ending_timestamp: Option<Timestamp>,
-    /// Which records of transactions.
+    /// Records of transactions that are read.
     pub isolation_level: IsolationLevel,
     /// Further bounds.
     pub pruning: Pruning,
@@ -118,6 +118,6 @@ pub struct PlanOptions {
     pub include_inactive: bool,
     /// Topics and partitions that are named and not there are skipped.
     pub allow_missing: bool,
-    /// What to do about damage in what must be read to plan.
+    /// Action on damage in what must be read to plan.
     pub on_corrupt: OnCorrupt,
 }

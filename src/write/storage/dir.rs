@@ -20,13 +20,13 @@ use crate::log::output::check_log_dir;
 use crate::types::TopicPartition;
 use crate::write::checkpoints::Checkpoints;
 
-/// What this process knows of a log dir it writes to.
+/// State that this process keeps of a log dir to which it writes.
 #[derive(Debug)]
 pub(super) struct Known {
     users: usize,
     /// The marker was there.
     pub(super) was_clean: bool,
-    /// What it held, to be put back as it was where no partition is written to.
+    /// Content of the marker, to be restored if no partition is written.
     pub(super) marker: Option<Vec<u8>>,
     recovery_points: Offsets,
     log_starts: Offsets,

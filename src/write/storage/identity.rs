@@ -10,7 +10,7 @@ use crate::format::uuid::Uuid;
 use crate::io::atomic;
 use crate::log::dir::{META_PROPERTIES, read_parsed};
 
-/// Whose a log dir is: what `meta.properties` says (KIP-858).
+/// Identity of a log dir, from `meta.properties` (KIP-858).
 #[cfg_attr(
     not(feature = "internal"),
     expect(clippy::struct_field_names, reason = "the names of the properties")
@@ -46,7 +46,7 @@ impl Identity {
 const VERSION: &str = "version";
 pub(super) const CLUSTER_ID: &str = "cluster.id";
 const NODE_ID: &str = "node.id";
-/// What version 0 called it.
+/// Name of `node.id` in version 0.
 const BROKER_ID: &str = "broker.id";
 pub(super) const DIRECTORY_ID: &str = "directory.id";
 

@@ -15,13 +15,13 @@ use std::path::Path;
 use crate::error::{Error, Refusal, Result};
 use crate::io::file::open;
 
-/// How the files begin that jobs keep in a log dir: brokers ignore them.
+/// Prefix of the files that jobs keep in a log dir: brokers ignore them.
 pub(crate) const OWN_FILES: &str = ".kafkalog-";
-/// How the files begin that note how far a stream has come.
+/// Prefix of the files that record the progress of a stream.
 pub(crate) const STREAM_FILES: &str = ".kafkalog-stream-";
 /// The file's name.
 pub(crate) const JOB_NOTE: &str = ".kafkalog-job";
-/// What the file begins with.
+/// First bytes of the file.
 const MAGIC: &str = "kafkalog-job 1 ";
 /// More than the first line has.
 const MAX_LINE: u64 = 256;

@@ -1,8 +1,8 @@
-//! What a writer has to say for the checkpoints of its log dir.
+//! Offsets of a writer for the checkpoints of its log dir.
 
 use crate::types::Offset;
 
-/// How far a partition is, for the checkpoints.
+/// Offsets of a partition, for the checkpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Progress {
     /// The first offset that may not be on the device.

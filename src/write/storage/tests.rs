@@ -1,4 +1,4 @@
-//! What is left in log dirs by writers that come, go and fail.
+//! Files in log dirs after writers that come, go and fail.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -38,7 +38,7 @@ impl Chance {
     }
 }
 
-/// How much of what was not synced is on the device.
+/// Share of unsynced data that is on the device.
 #[derive(Clone, Copy)]
 enum Share {
     Nothing,
@@ -99,7 +99,7 @@ impl File {
         self.since.clear();
     }
 
-    /// What the device may have of it.
+    /// Picks what the device may have of it.
     fn left(&self, chance: &mut Chance) -> Vec<u8> {
         let mut left = self.synced.clone();
         let share = Share::pick(chance);
@@ -179,7 +179,7 @@ struct Device {
     since: Vec<NameChange>,
     /// Chance that the power is lost before a step.
     losses: Option<Chance>,
-    /// What those losses left.
+    /// State after each of those losses.
     lost: Vec<Image>,
 }
 

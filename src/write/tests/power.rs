@@ -117,7 +117,7 @@ impl Written {
     }
 }
 
-/// What a plan comes to, in another folder.
+/// Carries a plan out in another folder.
 fn carried_out(mut plan: Plan) -> (Image, LoadedLog) {
     plan.hand_over().unwrap();
     let image = Image::default();
@@ -146,9 +146,9 @@ fn rounds(few: u64) -> u64 {
     }
 }
 
-/// Whatever a power loss leaves, before any step of an append, a roll or a flush: what was flushed is there, byte for byte,
-/// what else is there is a beginning of what was written, without a gap, and the log can be appended to. A broker loads it
-/// as well: loading is Kafka's.
+/// Flushed bytes survive a power loss before any step of an append, a roll or a flush, byte for byte. The rest is a
+/// prefix of what was written, without a gap, and the log can be appended to. A broker loads it as well: loading is
+/// Kafka's.
 #[test]
 fn what_was_flushed_is_there_after_a_power_loss() {
     let policies = [

@@ -1,4 +1,4 @@
-//! Where batches are cut, and what is in them.
+//! Ends and contents of batches.
 
 use arrow_array::Int64Array;
 

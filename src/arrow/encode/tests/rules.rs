@@ -1,4 +1,4 @@
-//! What the topic's rules refuse.
+//! Rows that the topic's rules refuse.
 
 use arrow_array::Int64Array;
 
