@@ -54,7 +54,7 @@ pub(crate) fn ask_all<T: Send>(
     Ok(answers)
 }
 
-/// Which offset of a partition is asked for (`OffsetSpec` of Kafka's admin client).
+/// Offset of a partition that is requested (`OffsetSpec` of Kafka's admin client).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OffsetSpec {
     /// The log end, or under `read_committed` the last stable offset.
@@ -110,7 +110,7 @@ impl OffsetSpec {
     }
 }
 
-/// What `ls` says of a partition, beside its segments.
+/// Description of a partition for `ls`, without its segments.
 #[derive(Debug)]
 pub(crate) struct Description {
     /// The log, whose segments are listed.
@@ -139,7 +139,7 @@ impl Description {
     }
 }
 
-/// What `stats` says of a partition.
+/// Statistics of a partition for `stats`.
 #[derive(Debug)]
 pub(crate) struct Sums {
     /// The first offset that may be read.

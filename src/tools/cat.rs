@@ -27,7 +27,7 @@ use crate::format::put::Put;
 use crate::tables::json::{put_base64, put_text_string};
 use crate::types::TimestampType;
 
-/// What stands before bytes that are no UTF-8, in JSON.
+/// Prefix of bytes that are not UTF-8, in JSON.
 pub(super) const BASE64: &str = "base64:";
 
 /// The columns of the JSON, as [`put_json`] takes them.
@@ -42,7 +42,7 @@ const ENVELOPE: [Column; 8] = [
     Column::Value,
 ];
 
-/// How each record is printed.
+/// Format in which each record is printed.
 #[derive(Debug)]
 pub(crate) struct RecordText {
     columns: Vec<Column>,

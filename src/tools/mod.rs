@@ -1,4 +1,4 @@
-//! What one does to whole files and folders of a log, beyond reading its records.
+//! Tools for whole files and folders of a log, beyond reading its records.
 //!
 //! | module | what |
 //! |---|---|

@@ -1,9 +1,9 @@
-//! How far work has come, for whoever asks meanwhile.
+//! Progress of work, readable from another thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// What is done at a time.
+/// Stage of the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// Logs are read.
@@ -27,7 +27,7 @@ impl Stage {
     }
 }
 
-/// How far work has come.
+/// Progress of work.
 #[derive(Debug, Default)]
 pub struct Progress {
     stage: AtomicUsize,
@@ -66,7 +66,7 @@ impl Progress {
         Arc::clone(&self.done)
     }
 
-    /// What is done now.
+    /// Current stage.
     pub(crate) fn stage(&self) -> Stage {
         let at = self.stage.load(Ordering::Relaxed);
         Stage::ALL.get(at).copied().unwrap_or(Stage::Read)

@@ -70,7 +70,7 @@ impl fmt::Display for Level {
     }
 }
 
-/// How to rebuild.
+/// Options of rebuilding.
 #[derive(Clone, Debug)]
 pub struct RebuildOptions {
     /// As a broker of this version.

@@ -21,7 +21,7 @@ use crate::log::dir::{DirState, Offsets, PartitionFolder, PathKind, dir_above};
 use crate::log::retention::{Rule, SegmentAge};
 use crate::types::{Offset, TimestampMs, TopicPartition};
 
-/// How to retain.
+/// Options of retention.
 #[derive(Clone, Debug)]
 pub(crate) struct RetainOptions {
     /// The settings of topics that are not in `topics`.
@@ -32,16 +32,16 @@ pub(crate) struct RetainOptions {
     pub now_ms: TimestampMs,
     /// Report only.
     pub dry_run: bool,
-    /// How far it has come.
+    /// Progress of the work.
     pub progress: Arc<Progress>,
 }
 
-/// What retention deleted from one partition.
+/// Result of retention for one partition.
 #[derive(Clone, Debug)]
 pub(crate) struct PartitionRetention {
     /// Its folder in the source.
     pub folder: PathBuf,
-    /// Whose records it holds.
+    /// The partition whose records it holds.
     pub topic_partition: TopicPartition,
     /// First offset that may be read, before and after.
     pub log_start_offset: (Offset, Offset),
@@ -57,16 +57,16 @@ pub(crate) struct PartitionRetention {
     pub deleted: Vec<(SegmentAge, Rule)>,
 }
 
-/// What retention deleted, or would delete.
+/// Result of retention, done or planned.
 #[derive(Clone, Debug)]
 pub(crate) struct RetainReport {
-    /// How the log dir was loaded, and its checkpoints.
+    /// Report of loading the log dir, and its checkpoints.
     pub recovery: RecoveryReport,
     /// The partitions, by topic and number.
     pub partitions: Vec<PartitionRetention>,
 }
 
-/// What a step tells of a partition, besides how it was loaded.
+/// Result of the step for a partition, besides its loading.
 struct Done {
     log_start_before: Offset,
     high_watermark: Offset,

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::format::put::Put;
 use crate::tables::json::{put_base64, put_text_string};
 
-/// How rows are written.
+/// Format in which rows are written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RowText {
     /// CSV, or else JSON lines.

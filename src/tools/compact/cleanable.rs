@@ -1,4 +1,5 @@
-//! Up to where a log can be compacted, and whether it is worth it (`LogCleanerManager`, `LogToClean`).
+//! End of the part of a log that can be compacted, and whether compaction is worth it (`LogCleanerManager`,
+//! `LogToClean`).
 //!
 //! The offsets are those of [`CleanableOffsets`]; a pass takes whole segments.
 
@@ -8,16 +9,16 @@ use crate::log::cleanable::{self, CleanableOffsets, CleanerBound, Dirtiness, is_
 use crate::types::{Offset, TimestampMs};
 use crate::write::{SegmentInfo, WritableLog};
 
-/// What a pass over a log would do.
+/// Range and effect of a pass over a log.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cleanable {
     /// Keys are taken in from here on.
     pub first_dirty_offset: Offset,
     /// And before this one.
     pub first_uncleanable_offset: Offset,
-    /// How much lies before the first and between both.
+    /// Bytes before the first offset and between both.
     pub dirtiness: Dirtiness,
-    /// What is at the latter.
+    /// The bound at the end of the range.
     pub bound: CleanerBound,
     /// The oldest open transaction: its producer, and where it begins.
     pub open_transaction: Option<(i64, Offset)>,

@@ -24,13 +24,13 @@ use crate::segment::source::Access;
 use crate::segment::walk::LogWalk;
 use crate::types::{Offset, Position};
 
-/// Where to begin in the log as it was: at a batch or before it.
+/// Place in the original log at which to begin: a batch, or before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     /// The number of the segment.
     log: usize,
     position: Position,
-    /// What is left of batches up to this offset does not count.
+    /// Lower bound of the batches that count: those up to this offset do not.
     after: Offset,
 }
 
@@ -46,13 +46,13 @@ impl Place {
 /// Batches that were written together.
 #[derive(Clone, Debug)]
 pub(super) struct Chunk {
-    /// Where they begin in the new segment.
+    /// Position in the new segment at which they begin.
     pub(super) begin: Position,
-    /// Where they come from.
+    /// Their place in the original log.
     pub(super) place: Place,
 }
 
-/// What became of batches, by their last offsets. All others are as they were.
+/// Outcome of batches, by their last offsets. All others are unchanged. All others are as they were.
 #[derive(Debug, Default)]
 struct Fates {
     deleted: OffsetSet,
@@ -92,7 +92,7 @@ impl Fates {
     }
 }
 
-/// What became of batches, in the order of their steps.
+/// Outcome of batches, in the order of their steps.
 #[derive(Debug, Default)]
 pub(super) struct Steps {
     /// Of batches that have another form afterwards: magic 0 and 1 become magic 2, with other ends, and a delete horizon below
@@ -211,7 +211,7 @@ impl CleanedLog {
         above.saturating_sub(1)
     }
 
-    /// Where to begin in the log as it was, so as to come to this position.
+    /// Finds the place in the original log from which to come to this position.
     pub(super) fn place(&self, position: Position) -> Option<Place> {
         let chunk = self.chunks.get(self.chunk_at(position));
         chunk.map(|chunk| chunk.place)
@@ -347,7 +347,7 @@ impl Making {
         Ok(Some(walk))
     }
 
-    /// What the passes wrote is not what comes of the log now.
+    /// Error: the passes wrote something else than what the log gives now.
     fn differs(&self) -> Error {
         let why =
             "it changed while it was read; stop the broker or writer that uses it, or read a copy";

@@ -1,4 +1,4 @@
-//! Which batches and records stay (`Cleaner.cleanInto`, `Cleaner.shouldRetainRecord`).
+//! Selection of the batches and records that stay (`Cleaner.cleanInto`, `Cleaner.shouldRetainRecord`).
 
 use super::transactions::Transactions;
 use crate::error::Result;
@@ -11,7 +11,7 @@ use crate::records::filtered::{BatchRetention, BatchVerdict, RecordFilter};
 use crate::scan::offset_map::OffsetMap;
 use crate::types::{Offset, TimestampMs};
 
-/// Which tombstones stay.
+/// Tombstones that stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tombstones {
     /// The clock, against delete horizons.
@@ -43,7 +43,7 @@ pub(super) fn digests_of(slots: &[RecordSlot], source: &[u8], out: &mut Vec<Dige
     );
 }
 
-/// What stays of the batches of a segment.
+/// Filter for the batches of a segment.
 pub(super) struct CleanerFilter<'a> {
     map: &'a OffsetMap,
     transactions: &'a mut Transactions,
@@ -93,7 +93,7 @@ impl<'a> CleanerFilter<'a> {
         self.gone.as_deref().unwrap_or_default()
     }
 
-    /// What the transaction index has to say of the batch that was filtered last.
+    /// Takes the transaction index entry of the batch that was filtered last, if it gets one.
     pub(super) const fn take_entry(&mut self) -> Option<AbortedTxn> {
         self.entry.take()
     }

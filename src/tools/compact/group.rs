@@ -1,11 +1,11 @@
-//! Which neighbouring segments become one (`Cleaner.groupSegmentsBySize`).
+//! Grouping of neighbouring segments that become one (`Cleaner.groupSegmentsBySize`).
 
 use crate::error::Result;
 use crate::io::storage::Storage;
 use crate::types::Offset;
 use crate::write::{SegmentInfo, WritableLog};
 
-/// What counts of a segment.
+/// Sizes of a segment that decide about grouping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Sizes {
     base_offset: Offset,

@@ -1,4 +1,4 @@
-//! How far the cleaning of a log has come.
+//! Progress of cleaning a log.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub(super) struct Meter {
     pass: Share,
 }
 
-/// What a pass counts for.
+/// Weight of a pass in the progress.
 #[derive(Debug, Default)]
 struct Share {
     counts: u64,

@@ -67,7 +67,7 @@ use crate::tools::progress::Progress;
 use crate::types::{Offset, Position, TimestampMs};
 use crate::write::WritableLog;
 
-/// How to compact.
+/// Settings of the cleaner.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CleanerSettings {
     /// `log.cleaner.dedupe.buffer.size` of one thread: 24 bytes a key.
@@ -89,10 +89,10 @@ impl Default for CleanerSettings {
     }
 }
 
-/// What a pass did (`CleanerStats`).
+/// Statistics of a pass (`CleanerStats`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CleanerStats {
-    /// Where the next pass begins.
+    /// Offset at which the next pass begins.
     pub end_offset: Offset,
     /// Keys in the map.
     pub map_entries: usize,
@@ -223,7 +223,7 @@ impl Cleaner {
         Ok(stats)
     }
 
-    /// When messages of magic 0 and 1 must have been written for their tombstones to go.
+    /// Time before which messages of magic 0 and 1 must have been written for their tombstones to be removed.
     fn legacy_horizon_ms<S: Storage>(
         log: &WritableLog<S>,
         first_dirty: Offset,
@@ -287,7 +287,7 @@ impl Cleaner {
     }
 }
 
-/// How what stays is written.
+/// Rules for writing the records that stay.
 fn rules(config: &LogConfig, now_ms: TimestampMs) -> FilterRules {
     FilterRules {
         delete_horizon_ms: Some(now_ms.saturating_add(config.delete_retention_ms)),
@@ -349,7 +349,7 @@ struct Batches {
     size: u64,
     /// The offset after the last batch so far; at first there is none below.
     floor: Offset,
-    /// Where the next segment begins.
+    /// Base offset of the next segment.
     next_base_offset: Offset,
 }
 

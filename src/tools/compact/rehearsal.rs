@@ -28,7 +28,7 @@ const CLEANED_LOG: &str = ".log.cleaned";
 pub(crate) struct Rehearsal {
     folder: Overlay,
     history: Arc<History>,
-    /// What the present pass did.
+    /// Outcome of batches in the present pass.
     pass: Steps,
     /// The segments that a pass made, by base offset.
     cleaned: BTreeMap<Offset, Arc<CleanedLog>>,
@@ -74,7 +74,7 @@ impl Rehearsal {
         self.history.add_all(std::mem::take(&mut self.pass));
     }
 
-    /// Where to begin in the log as it was, so as to come to this position of a segment.
+    /// Finds the place in the original log from which to come to this position of a segment.
     pub(super) fn place(&self, base_offset: Offset, position: Position) -> Place {
         let cleaned = self.cleaned.get(&base_offset);
         let place = cleaned.and_then(|log| log.place(position));

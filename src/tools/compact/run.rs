@@ -28,7 +28,7 @@ use crate::write::storage::{Identity, LogDirs};
 use crate::write::writer::PartitionWriter;
 use crate::write::{SegmentInfo, WritableLog, WriteOptions};
 
-/// How to compact logs.
+/// Options of compacting logs.
 #[derive(Clone, Debug)]
 pub(crate) struct CompactOptions {
     /// The settings of topics that are not in `topics`.
@@ -39,30 +39,30 @@ pub(crate) struct CompactOptions {
     pub now_ms: TimestampMs,
     /// Report only: the passes are rehearsed over the plan, and nothing is written.
     pub dry_run: bool,
-    /// What to do about damage: clean the batches around it, or stop.
+    /// Action on damage: clean the batches around it, or stop.
     pub on_corrupt: OnCorrupt,
     /// End the active segment first, so that it can be compacted too.
     pub roll: bool,
     /// Bytes of the maps of keys, of all threads together.
     pub map_bytes: usize,
-    /// How far it has come.
+    /// Progress of the work.
     pub progress: Arc<Progress>,
 }
 
-/// What compaction did to one partition.
+/// Result of compacting one partition.
 #[derive(Clone, Debug)]
 pub(crate) struct PartitionCompaction {
     /// Its folder in the source.
     pub folder: PathBuf,
-    /// Whose records it holds.
+    /// The partition whose records it holds.
     pub topic_partition: TopicPartition,
     /// First offset that may be read.
     pub log_start_offset: Offset,
     /// The next offset to be written.
     pub log_end_offset: Offset,
-    /// Where compaction began, and what it could not pass.
+    /// Range of the compaction, and the bound that it could not pass.
     pub cleanable: Cleanable,
-    /// What each pass did.
+    /// Statistics of each pass.
     pub passes: Vec<CleanerStats>,
     /// Segments that retention deleted.
     pub segments_deleted: usize,
@@ -72,10 +72,10 @@ pub(crate) struct PartitionCompaction {
     pub size: (u64, u64),
 }
 
-/// What compaction did.
+/// Result of a compaction.
 #[derive(Clone, Debug)]
 pub(crate) struct CompactReport {
-    /// How the logs were loaded, and what was lost to damage.
+    /// Report of loading the logs, and of what was lost to damage.
     pub recovery: RecoveryReport,
     /// The compacted partitions, by topic and number.
     pub partitions: Vec<PartitionCompaction>,

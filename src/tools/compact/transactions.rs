@@ -1,4 +1,4 @@
-//! Which batches and markers are those of transactions that do not count any more (`CleanedTransactionMetadata`).
+//! Tracks the batches and markers of transactions that no longer count (`CleanedTransactionMetadata`).
 //!
 //! | batch | may go |
 //! |---|---|
@@ -39,7 +39,7 @@ pub(super) struct Transactions {
     waiting: BinaryHeap<Waiting>,
 }
 
-/// What is to be done about a batch.
+/// Decision about a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Decision {
     /// It does not count any more.

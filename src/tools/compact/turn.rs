@@ -15,7 +15,7 @@ use crate::log::dir::{CLEANER, Offsets, read_parsed};
 use crate::types::{Offset, TimestampMs, TopicPartition};
 use crate::write::WritableLog;
 
-/// Where it is noted up to which offset a partition is compacted.
+/// Storage of the offset up to which a partition is compacted.
 pub trait CleanedTo {
     /// The offset, where there is one.
     ///
@@ -114,12 +114,12 @@ impl CleanedTo for CleanerLine<'_> {
     }
 }
 
-/// What came of a turn.
+/// Result of a turn.
 #[derive(Debug)]
 pub struct Turn {
-    /// What there was to do.
+    /// Range of the compaction.
     pub cleanable: Cleanable,
-    /// What was done; `None` where it was not worth it.
+    /// Statistics of the passes; `None` if compaction was not worth it; `None` where it was not worth it.
     pub outcome: Option<Result<CleanerStats>>,
 }
 

@@ -1,4 +1,4 @@
-//! What a control record says, as the tool prints it: transaction markers, and KRaft's messages as JSON.
+//! Content of a control record, as the tool prints it: transaction markers, and KRaft's messages as JSON.
 //!
 //! | type | value |
 //! |---|---|
@@ -16,7 +16,7 @@ use crate::tables::decode::Tree;
 use crate::tables::json::{Style, put_message};
 use crate::tables::messages::Table;
 
-/// Where the type stands in a control record's key.
+/// Position of the type in a control record's key.
 const TYPE_AT: usize = 2;
 /// The version whose layout is read.
 const READ_VERSION: i16 = 0;

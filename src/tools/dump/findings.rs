@@ -1,5 +1,4 @@
-//! What was found on the way and is told at the end, on the error stream (`DumpLogSegments.main`,
-//! `TimeIndexDumpErrors`).
+//! Findings that are printed at the end, on the error stream (`DumpLogSegments.main`, `TimeIndexDumpErrors`).
 //!
 //! Kafka's tool keeps them in hash maps by absolute path and prints them in the maps' order; so do we, by the same hash.
 
@@ -233,7 +232,7 @@ mod tests {
         );
     }
 
-    /// What OpenJDK 17's `HashMap.forEach` says of these names: 16, 32 and 64 buckets.
+    /// Order in which OpenJDK 17's `HashMap.forEach` returns these names: 16, 32 and 64 buckets.
     #[test]
     fn files_come_in_javas_order() {
         for (count, times, expected) in [

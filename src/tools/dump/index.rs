@@ -70,7 +70,7 @@ impl Slots {
         self.entry(n)
     }
 
-    /// Where the last batch at or below `target` begins, by Kafka's search; 0 where no entry says.
+    /// Finds the position of the last batch at or below `target`, by Kafka's search; 0 if no entry gives one.
     fn lookup(&mut self, target: Offset) -> Result<i32> {
         let entries = usize::try_from(self.len()).unwrap_or(usize::MAX);
         let offset_of = |n| {
@@ -84,7 +84,8 @@ impl Slots {
         Ok(entry.map_or(0, |entry| entry.position))
     }
 
-    /// What a broker checks when it starts (`sanityCheck`): `ordered` says whether the entries make sense.
+    /// Checks what a broker checks when it starts (`sanityCheck`): `ordered` says whether the entries make sense:
+    /// `ordered` says whether the entries make sense.
     fn sanity_check(&self, last_offset: Offset, ordered: Result<(), Error>) -> Result<()> {
         let path = self.bytes.path();
         if self.len() > 0 && last_offset < self.base_offset {

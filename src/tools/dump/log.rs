@@ -21,7 +21,7 @@ use crate::segment::source::SegmentSource;
 use crate::tables::plan::{BOOTSTRAP, SNAPSHOT_EPOCH_DIGITS, SNAPSHOT_OFFSET_DIGITS, snapshot_id};
 use crate::types::{NO_TIMESTAMP, Offset, Position, TimestampMs};
 
-/// What a record's line begins with.
+/// First characters of a record's line.
 const RECORD_INDENT: &str = "| ";
 
 /// The largest timestamp of a batch's records, -1 for none.
@@ -48,7 +48,7 @@ pub(super) fn largest_timestamp(
     Ok(largest)
 }
 
-/// What the file's name says.
+/// Prints the line about the file's name.
 pub(super) fn headline(target: &Target, text: &mut Text<'_>) -> Result<()> {
     if target.suffix() == Some(".log") {
         let base_offset = target.base_offset()?;
@@ -181,7 +181,7 @@ impl<'a> Batches<'a> {
         self.sequence.last = Some(last);
     }
 
-    /// What records were met since this was last asked.
+    /// Takes the summary of the records since the last call.
     pub(super) fn take_sequence(&mut self) -> Sequence {
         std::mem::take(&mut self.sequence)
     }

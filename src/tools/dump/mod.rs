@@ -39,7 +39,7 @@ use findings::Findings;
 use target::Target;
 use text::{Text, put};
 
-/// How keys or values are printed (`org.apache.kafka.tools.api.Decoder`).
+/// Decoder of keys or values (`org.apache.kafka.tools.api.Decoder`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Decoder {
     /// As UTF-8, what is none replaced as Java does.
@@ -72,7 +72,7 @@ pub(crate) struct Options {
     pub index_sanity_check: bool,
     /// Look at no more of a log than this.
     pub max_bytes: Option<u64>,
-    /// How far after an indexed position its batch may end.
+    /// Bytes after an indexed position within which its batch must end.
     pub max_message_size: i32,
     /// For keys.
     pub key_decoder: Decoder,

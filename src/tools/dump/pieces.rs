@@ -24,7 +24,7 @@ const MAX_THREADS: usize = 4;
 /// Pieces that a log must have before it is worth a thread.
 const LEAST_PIECES: u64 = 8;
 
-/// What a piece comes to.
+/// Limits of a piece.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     /// Bytes of batches, of the last one all.
@@ -57,7 +57,8 @@ struct Piece {
     text: Vec<u8>,
     sequence: Sequence,
     findings: Findings,
-    /// Where the last whole batch ended, or the error that printing ended with; `None` if the text is too long.
+    /// End of the last whole batch, or the error that ended printing; `None` if the text is too long; `None` if the
+    /// text is too long.
     reached: Option<Result<Position>>,
 }
 
@@ -171,7 +172,7 @@ impl Piece {
     }
 }
 
-/// Where the pieces of a log lie.
+/// Ranges of the pieces of a log.
 struct Ranges {
     log: SegmentSource,
     walk: HeaderWalk,
@@ -222,7 +223,7 @@ mod tests {
     /// Text, what is told at the end, and how it ended.
     type Dumped = (String, String, String);
 
-    /// What is printed of a file, in pieces or by one thread at a stretch.
+    /// Dumps a file, in pieces or by one thread.
     fn dumped(path: &Path, options: &Options, limits: Option<Limits>) -> Dumped {
         let target = Target::new(path);
         let file = OpenFile::open(path).unwrap();

@@ -30,7 +30,7 @@ pub(super) struct Record<'a> {
     pub(super) more: More<'a>,
 }
 
-/// What only some formats have.
+/// Fields that only some formats have.
 #[derive(Clone, Debug)]
 pub(super) enum More<'a> {
     /// Magic 0 and 1.
@@ -156,8 +156,8 @@ impl LenientDecoder {
     }
 }
 
-/// What an inner message's offset counts from: 0 in magic 0; in magic 1 the wrapper's offset is the last one's, save
-/// that some producers left it 0.
+/// Base of an inner message's offset: 0 in magic 0; in magic 1 the wrapper's offset is the last one's, except that some
+/// producers left it 0.
 fn base_of(wrapper: &BatchHeader, last_inner: Offset) -> Result<Offset> {
     if wrapper.magic == 0 || wrapper.base_offset == 0 {
         Ok(0)

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use crate::error::{Error, Result};
 
-/// When the buffer goes out.
+/// Length at which the buffer is written.
 const SPILL: usize = 1 << 20;
 
 /// Appends several things to a `Text`.
@@ -16,12 +16,12 @@ macro_rules! put {
 }
 pub(super) use put;
 
-/// Where the text goes.
+/// Destination of the text.
 pub(super) struct Text<'w> {
     /// `None`: it stays in the buffer.
     out: Option<&'w mut dyn Write>,
     buffer: Vec<u8>,
-    /// When the buffer is too long.
+    /// Length at which the buffer is written.
     spill: usize,
     closed: bool,
 }
@@ -46,12 +46,12 @@ impl<'w> Text<'w> {
         }
     }
 
-    /// What has not been written.
+    /// Returns the text that has not been written.
     pub(super) fn into_buffer(self) -> Vec<u8> {
         self.buffer
     }
 
-    /// What has not been written yet; append to it.
+    /// Returns the text that has not been written yet; append to it.
     #[inline]
     pub(super) const fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.buffer

@@ -10,7 +10,7 @@ use crate::types::{Offset, Position};
 /// One batch, by what every format begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Frame {
-    /// Where it begins.
+    /// Position of the batch.
     pub(super) position: Position,
     /// All its bytes; they are there.
     pub(super) size: usize,

@@ -1,4 +1,4 @@
-//! What compaction makes of a segment, by the one rule of [`crate::log::cleanable`].
+//! Effect of compaction on a segment, by the one rule of [`crate::log::cleanable`].
 
 use super::Pin;
 use crate::error::Result;
@@ -50,16 +50,17 @@ pub(super) fn open_transaction(
     }))
 }
 
-/// What a cleaner would make of a partition.
+/// State of a partition for a cleaner.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CleanerState {
-    /// Where its last pass ended; `None` where the cleaner's checkpoint does not have the partition.
+    /// End of its last pass; `None` if the cleaner's checkpoint does not have the partition; `None` where the cleaner's
+    /// checkpoint does not have the partition.
     pub(super) cleaned: Option<Offset>,
     pub(super) dirtiness: Dirtiness,
     pub(super) is_due: bool,
 }
 
-/// Which offsets compaction may look at, and what bounds them.
+/// Range of offsets that compaction may process, and its bounds.
 #[derive(Clone, Debug)]
 pub(super) struct Range {
     offsets: CleanableOffsets,
@@ -109,7 +110,8 @@ impl Range {
         }))
     }
 
-    /// What becomes of segment `n`, and what keeps it from being compacted. The cleaner takes whole segments.
+    /// Decides about segment `n`, and names the bound that keeps it from being compacted. The cleaner takes whole
+    /// segments.
     pub(super) fn verdict(&self, n: usize) -> (&'static str, Option<CleanerBound>) {
         let offsets = self.offsets;
         match self.ends.get(n).copied().flatten() {

@@ -1,4 +1,4 @@
-//! What each file and folder of a log dir is to a broker, and what becomes of it.
+//! Role of each file and folder of a log dir for a broker, and how it is removed.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::tables::plan::BOOTSTRAP;
 use crate::types::Offset;
 use crate::write::storage::OWN_FILES;
 
-/// What a file or folder is.
+/// Kind of a file or folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     Log,
@@ -36,7 +36,7 @@ pub(super) enum Kind {
     Unreadable,
 }
 
-/// What becomes of a kind.
+/// Facts about a kind.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct About {
     pub(super) name: &'static str,
@@ -47,7 +47,7 @@ pub(super) struct About {
 }
 
 impl Kind {
-    /// What may go of a file or folder of this length.
+    /// Bytes that can be freed of a file or folder of this length.
     pub(super) const fn freeable(self, length: u64) -> u64 {
         if self.about().is_freeable { length } else { 0 }
     }
@@ -190,7 +190,7 @@ impl Kind {
     }
 }
 
-/// Where a folder lies.
+/// Place of a folder.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place {
     LogDir,

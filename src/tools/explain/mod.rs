@@ -1,4 +1,4 @@
-//! Why each segment is still here, and until when: what retention and compaction make of it at a given time.
+//! Reasons why each segment still exists, and until when: the effect of retention and compaction at a given time.
 //!
 //! | module | what |
 //! |---|---|
@@ -43,7 +43,7 @@ use crate::segment::skipping::OnCorrupt;
 use crate::segment::writer::{SegmentSettings, WritableSegment};
 use crate::types::{Offset, SECONDS, TimestampMs, TopicPartition, wrong_unit};
 
-/// Under which settings, and when.
+/// Settings and time of an explanation.
 #[derive(Clone, Debug)]
 pub(crate) struct ExplainOptions {
     /// The settings of topics that are not in `topics`.
@@ -54,7 +54,7 @@ pub(crate) struct ExplainOptions {
     pub now_ms: TimestampMs,
 }
 
-/// Why retention does not delete a segment.
+/// Reason why retention does not delete a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hold {
     /// Its own largest timestamp.
@@ -90,7 +90,7 @@ impl Hold {
     }
 }
 
-/// What retention makes of a segment.
+/// Decision of retention about a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Retention {
     /// It goes now.
@@ -110,14 +110,14 @@ struct Pin {
     reason: &'static str,
 }
 
-/// What is known of one segment.
+/// Facts about one segment.
 #[derive(Clone, Debug)]
 pub(crate) struct SegmentRow {
     topic_partition: TopicPartition,
     file_name: String,
     is_active: bool,
     age: SegmentAge,
-    /// Where the largest timestamp comes from.
+    /// Source of the largest timestamp.
     source: &'static str,
     retention: Retention,
     /// `None` where the topic is not compacted.
@@ -188,7 +188,7 @@ pub(crate) fn explain(
     Ok((rows, unread))
 }
 
-/// What a log dir says of its partitions, read once.
+/// Checkpoints of a log dir, read once.
 struct Checkpoints {
     state: DirState,
     /// First offsets not yet compacted; read where a topic is compacted.
@@ -269,8 +269,8 @@ fn explain_partition(
     })
 }
 
-/// What retention looks at, as a broker has it after loading the log: what the time index ends with, even if that is wrong;
-/// of a segment that is to be recovered, what its batches say.
+/// Ages of the segments as a broker has them after loading the log: the last entry of the time index, even if it is
+/// wrong; for a segment that is to be recovered, its batches.
 fn ages(log: &ListedLog, config: &LogConfig) -> Result<Vec<SegmentAge>> {
     let folder = Overlay::new(Arc::new(DiskFolder::new(log.path(), &Disk::default())))?;
     let settings = SegmentSettings {
@@ -301,7 +301,7 @@ fn ages(log: &ListedLog, config: &LogConfig) -> Result<Vec<SegmentAge>> {
     log.segments().iter().enumerate().map(age).collect()
 }
 
-/// What retention makes of each segment.
+/// Decides for each segment what retention does.
 fn verdicts(
     ages: &[SegmentAge],
     config: &LogConfig,
@@ -376,7 +376,7 @@ fn pinned(log: &ListedLog, ages: &[SegmentAge], n: usize, now_ms: TimestampMs) -
     })
 }
 
-/// What a timestamp says of its producer.
+/// Describes what a timestamp reveals about its producer.
 fn oddness(timestamp: TimestampMs, now_ms: TimestampMs) -> &'static str {
     let is_past = timestamp <= now_ms;
     wrong_unit(timestamp, now_ms).unwrap_or(if is_past { "young" } else { "future_timestamp" })

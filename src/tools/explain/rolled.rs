@@ -1,5 +1,5 @@
-//! Why segments were ended (`LogSegment.shouldRoll`), as far as the files and settings of today tell: of the reasons that
-//! held when the next segment's first batch came, the first one in Kafka's order.
+//! Reasons why segments were ended (`LogSegment.shouldRoll`), as far as today's files and settings show: of the reasons
+//! that held when the next segment's first batch came, the first one in Kafka's order.
 
 use std::fs;
 

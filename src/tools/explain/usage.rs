@@ -1,4 +1,4 @@
-//! What takes up the disk: every file and folder below a path, by kind, as `du` counts them.
+//! Disk usage: every file and folder below a path, by kind, as `du` counts them.
 //!
 //! `du` counts an inode once however many names it has, does not follow links, and counts folders themselves. Apparent size
 //! is the length; allocated size is what the file system has set aside: less of a sparse file, more of a small one.
@@ -113,7 +113,7 @@ fn list(folder: &Path) -> io::Result<Vec<(String, Metadata)>> {
     Ok(found)
 }
 
-/// What is set aside for the zeros after the entries of an active segment's index: nothing where the file is sparse.
+/// Bytes allocated for the zeros after the entries of an active segment's index: none if the file is sparse.
 fn unused(path: &Path, name: &str, about: &Metadata) -> u64 {
     let Some(name) = FileName::parse(name) else {
         return 0;

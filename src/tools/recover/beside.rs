@@ -1,4 +1,4 @@
-//! What stands in a source beside the logs that are loaded: what of it is copied into a new directory, and what stays behind.
+//! Other files of a source besides the logs that are loaded: some are copied into a new directory, some are left out.
 //!
 //! | in a log dir | in the result |
 //! |---|---|
@@ -45,12 +45,12 @@ const STAGED_ROWS: &str = "left by a job of the Spark sink, and it may hold what
 /// The most that a note of our own may have, as in `kafkalog/_atomic_files.py`.
 const NOTE_LIMIT: u64 = 64 << 20;
 
-/// What is in a source, and not in the result.
+/// File or folder of a source that is not in the result.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LeftOut {
     /// The file or folder.
     pub path: PathBuf,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
@@ -69,7 +69,7 @@ impl fmt::Display for LeftOut {
     }
 }
 
-/// What is copied, and what stays behind.
+/// Files that are copied, and those that are left out.
 #[derive(Debug)]
 pub(super) struct Beside {
     folders: Vec<PathBuf>,
@@ -213,7 +213,7 @@ impl Beside {
     }
 }
 
-/// Why a file of a partition folder is not copied where something is erased.
+/// Reason why a file of a partition folder is not copied if something is erased.
 fn why_not(file: &Path) -> Option<&'static str> {
     let name = folder_name(file);
     match FileName::parse(&name) {

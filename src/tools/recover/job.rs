@@ -11,9 +11,9 @@ use crate::load::Plan;
 use crate::log::config::LogConfig;
 use crate::log::dir::PartitionFolder;
 
-/// What comes after the loading of each partition, on the way into a new log dir.
+/// Steps after the loading of each partition, on the way into a new log dir.
 pub(in crate::tools) trait Steps {
-    /// Why the partition is not in the result, if it is not.
+    /// Reason why the partition is not in the result, if it is not.
     fn why_left_out(&self, _partition: &PartitionFolder) -> Option<&str> {
         None
     }
@@ -38,7 +38,7 @@ pub(in crate::tools) trait Steps {
     }
 }
 
-/// What is done to the new log dir once all partitions are in it, before it is finished.
+/// Step on the new log dir once all partitions are in it, before it is finished.
 pub(in crate::tools) trait After {
     /// Does it.
     fn run(&self, loaded: &[PartitionReport], disk: &Disk) -> Result<()>;

@@ -1,4 +1,4 @@
-//! What may be asked of a recovery.
+//! Options of a recovery.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::producers::DEFAULT_PRODUCER_ID_EXPIRATION_MS;
 use crate::tools::progress::Progress;
 use crate::types::{Offset, TimestampMs};
 
-/// How to recover.
+/// Options of a recovery.
 #[derive(Clone, Debug)]
 pub struct RecoverOptions {
     /// True if the broker stopped cleanly; `None`: as the marker of the log dir says.
@@ -29,7 +29,7 @@ pub struct RecoverOptions {
     pub now_ms: TimestampMs,
     /// `producer.id.expiration.ms`.
     pub producer_id_expiration_ms: i64,
-    /// What to do where batches would be lost.
+    /// Action if batches would be lost.
     pub on_loss: OnLoss,
     /// Report only.
     pub dry_run: bool,
@@ -37,7 +37,7 @@ pub struct RecoverOptions {
     pub out: Option<PathBuf>,
     /// The writing side of the file system.
     pub disk: Disk,
-    /// How far the writing of `out` has come.
+    /// Progress of writing `out`.
     pub progress: Arc<Progress>,
 }
 

@@ -58,7 +58,7 @@ fn ensure_free(source: &Path, out: &Path) -> Result<()> {
     Err(Error::io(out)(io::ErrorKind::AlreadyExists.into()))
 }
 
-/// What the note of an unfinished output says: whose it is.
+/// Content of the note of an unfinished output: its source.
 fn note_of(source: &Path) -> Vec<u8> {
     let path = source
         .canonicalize()

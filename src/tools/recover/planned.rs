@@ -1,4 +1,4 @@
-//! What is to become of each partition, before the first byte is written.
+//! Plan for each partition, before the first byte is written.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(super) struct Planned {
     /// Left out where plans would take too much memory; it is made again when its turn comes.
     plan: Option<Plan>,
     pub(super) report: PartitionReport,
-    /// Where the log begins and ends then.
+    /// Start and end of the log then.
     ends: LogEnds,
 }
 
@@ -46,7 +46,7 @@ impl Planned {
         }
     }
 
-    /// What the checkpoints say of it; nothing of strays, nor of a folder with a name of the user's own.
+    /// Offsets of the partition for the checkpoints; `None` for strays, and for a folder with a name of the user's own.
     pub(super) fn checkpointed(&self) -> Option<LogEnds> {
         let name = &self.partition.name;
         let counts = matches!(name.state, FolderState::Live | FolderState::Future)

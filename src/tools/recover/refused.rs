@@ -9,7 +9,7 @@ const NOT_SALVAGED: &str = "Kafka does not load this log, and salvage does not m
 /// A line is to stay one that can be read.
 const MOST_NAMED: usize = 20;
 
-/// Why a partition is not recovered, and the way out.
+/// Reason why a partition is not recovered, and the alternatives.
 #[derive(Debug)]
 pub(super) struct Refused {
     error: Error,
@@ -18,13 +18,13 @@ pub(super) struct Refused {
 }
 
 impl Refused {
-    /// What Kafka stops at.
+    /// An error at which Kafka stops.
     pub(super) const fn not_loaded(error: Error) -> Self {
         let hint = NOT_LOADED;
         Self { error, hint }
     }
 
-    /// What Kafka would stop at even then.
+    /// An error at which Kafka would stop even then.
     pub(super) const fn not_salvaged(error: Error) -> Self {
         let hint = NOT_SALVAGED;
         Self { error, hint }
@@ -70,7 +70,8 @@ impl From<Refused> for Error {
 pub(super) struct Refusals(Vec<Refused>);
 
 impl Refusals {
-    /// What was made of a partition; `None` where it is refused, and the others are still to be looked at.
+    /// Unwraps the result for a partition; `None` if it is refused, and the others are still to be examined; `None`
+    /// where it is refused, and the others are still to be looked at.
     pub(super) fn sort_out<T>(&mut self, made: Result<T, Refused>) -> Result<Option<T>> {
         match made {
             Ok(made) => Ok(Some(made)),

@@ -1,4 +1,4 @@
-//! What a recovery found and did, or would do.
+//! Report of a recovery, done or planned.
 
 use std::path::PathBuf;
 
@@ -15,14 +15,14 @@ pub(super) fn not_loaded(partition: &PartitionFolder) -> Error {
     Error::InvalidArgument(format!("{}: not loaded", partition.path.display()))
 }
 
-/// What became of one partition.
+/// Report of one partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartitionReport {
     /// Its folder in the source.
     pub folder: PathBuf,
-    /// Whose records it holds.
+    /// The partition whose records it holds.
     pub topic_partition: TopicPartition,
-    /// Where checking began; everything below it was believed.
+    /// Offset at which checking began; everything below it was trusted.
     pub recovered_from: Offset,
     /// First offset that may be read.
     pub log_start_offset: Offset,
@@ -36,9 +36,9 @@ pub struct PartitionReport {
     pub highest_producer_id: Option<i64>,
     /// The latest leader epoch; `None` for a log without batches.
     pub latest_leader_epoch: Option<i32>,
-    /// What was done, in order.
+    /// Notes, in order.
     pub notes: Vec<Note>,
-    /// What became of the files, by name.
+    /// Changes of the files, by name.
     pub files: Vec<FileChange>,
 }
 
@@ -101,12 +101,12 @@ fn said_once(notes: &[Note]) -> Vec<Note> {
     told
 }
 
-/// What a recovery found and did, or would do.
+/// Report of a recovery, done or planned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecoveryReport {
     /// The log dir or partition folder.
     pub path: PathBuf,
-    /// Where the result was written, if not in place.
+    /// Directory of the result, if not in place.
     pub out: Option<PathBuf>,
     /// Nothing was written.
     pub dry_run: bool,
@@ -118,6 +118,6 @@ pub struct RecoveryReport {
     pub checkpoints: Vec<CheckpointChange>,
     /// Folders that a broker does not load so: on their way out, or the metadata log.
     pub skipped: Vec<PathBuf>,
-    /// What is in the source, and not in `out`.
+    /// Files and folders of the source that are not in `out`.
     pub left_out: Vec<LeftOut>,
 }

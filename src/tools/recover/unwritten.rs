@@ -20,11 +20,11 @@ pub(in crate::tools) type Folder<'a> = Box<dyn Fn() -> Result<Arc<dyn ReadFolder
 /// A new log dir as it would be.
 pub(in crate::tools) struct Unwritten<'a> {
     pub(super) options: &'a RecoverOptions,
-    /// How each partition was loaded, and its folder.
+    /// Report of loading each partition, and its folder.
     pub(in crate::tools) partitions: Vec<(&'a PartitionReport, Folder<'a>)>,
     /// The log dir that all but its partitions and changed checkpoints is copied from; `None` where there is nothing else.
     pub(super) source: Option<&'a Path>,
-    /// What is not copied of it.
+    /// Files of the source that are not copied.
     pub(super) left_out: &'a [LeftOut],
     pub(super) checkpoints: &'a Checkpoints,
     pub(super) has_marker: bool,
@@ -55,7 +55,7 @@ impl Unwritten<'_> {
         (!is_left).then_some(path)
     }
 
-    /// What a loading of its partitions is told.
+    /// Inputs for loading its partitions.
     pub(in crate::tools) fn requests(
         &self,
     ) -> Result<impl Fn(&TopicPartition) -> LoadRequest + use<>> {

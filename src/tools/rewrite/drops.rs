@@ -1,4 +1,4 @@
-//! Which records go, and what becomes of their batches.
+//! Selection of the records to drop, and the effect on their batches.
 
 use crate::error::{Error, Result};
 use crate::format::batch::BatchHeader;

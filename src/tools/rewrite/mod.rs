@@ -41,7 +41,7 @@ use crate::log::dir::{PartitionFolder, folder_name};
 use crate::records::filtered::{BatchFilter, FilterRules, Outcome};
 use crate::types::TimestampMs;
 
-/// How to rewrite.
+/// Options of a rewrite.
 #[derive(Clone, Debug)]
 pub struct RewriteOptions {
     /// The settings of topics that are not in `topics`: those of the codec and the indexes count, and with `rerolls` those of
@@ -53,7 +53,7 @@ pub struct RewriteOptions {
     pub rerolls: bool,
     /// Write messages of magic 0 and 1 as batches of magic 2.
     pub raises: bool,
-    /// Why partitions are not in the result, by the names of their folders.
+    /// Reasons why partitions are not in the result, by the names of their folders.
     pub left_out: BTreeMap<String, String>,
     /// The records that go, by the names of folders: one that is not live has records of its own.
     pub drops: BTreeMap<String, Drops>,
@@ -61,11 +61,11 @@ pub struct RewriteOptions {
     pub now_ms: TimestampMs,
     /// Only load.
     pub dry_run: bool,
-    /// What to do about damage.
+    /// Action on damage.
     pub on_loss: OnLoss,
     /// The most bytes that a batch may decompress to.
     pub limit: DecodeLimit,
-    /// How far it has come.
+    /// Progress of the work.
     pub progress: Arc<Progress>,
 }
 
@@ -89,7 +89,7 @@ impl RewriteOptions {
     }
 }
 
-/// What became of one partition.
+/// Result for one partition.
 #[derive(Clone, Debug, Default)]
 pub struct PartitionRewrite {
     /// Records that went.
@@ -134,10 +134,10 @@ impl PartitionRewrite {
     }
 }
 
-/// What a rewrite did.
+/// Result of a rewrite.
 #[derive(Clone, Debug)]
 pub struct RewriteReport {
-    /// How the log dir was loaded, and its checkpoints.
+    /// Report of loading the log dir, and its checkpoints.
     pub recovery: RecoveryReport,
     /// By the folder in the source.
     pub partitions: BTreeMap<PathBuf, PartitionRewrite>,

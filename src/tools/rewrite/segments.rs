@@ -27,7 +27,7 @@ pub(super) struct Output<'a> {
     modified_ms: Option<TimestampMs>,
     aborted: Vec<AbortedTxn>,
     next_offset: Offset,
-    /// Where the source's last segment begins, so far.
+    /// Base offset of the source's last segment, so far.
     last_base: Offset,
     /// The highest leader epoch in the segment.
     epoch: i32,
@@ -112,7 +112,7 @@ impl<'a> Output<'a> {
                 .is_some_and(|segment| segment.size() > 0)
     }
 
-    /// How many of these batches go into the segment: by the settings, and the room in its indexes.
+    /// Counts how many of these batches go into the segment, by the settings and the room in its indexes.
     fn room_for(&mut self, headers: &[BatchHeader], first: &BatchHeader) -> Result<usize> {
         let Some(segment) = &mut self.segment else {
             return Ok(headers.len());

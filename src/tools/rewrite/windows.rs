@@ -23,7 +23,7 @@ use crate::types::{Offset, Position, TimestampMs};
 /// thread.
 const WINDOW: usize = 256 << 10;
 
-/// What the output is told where a segment begins.
+/// Facts about the beginning of a segment, for the output.
 #[derive(Debug)]
 pub(super) struct Beginning {
     pub(super) base_offset: Offset,
@@ -52,11 +52,11 @@ pub(super) struct Window {
     batches: Vec<Placed>,
     /// After the batch before.
     next_offset: Offset,
-    /// What is left, one after the other.
+    /// Kept bytes, one batch after the other.
     pub(super) kept: Vec<u8>,
     /// The headers of that.
     pub(super) headers: Vec<BatchHeader>,
-    /// What became of each batch.
+    /// Result for each batch.
     pub(super) filtered: Vec<Filtered>,
 }
 

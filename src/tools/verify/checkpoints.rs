@@ -20,7 +20,7 @@ use crate::format::checkpoint::parse_offsets;
 use crate::log::dir::{CHECKPOINTS, CLEANER, LOG_START, Offsets, REPLICATION, read_parsed};
 use crate::types::{Offset, TopicPartition};
 
-/// What a partition's log came to.
+/// Offsets of a partition's log, for comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Extent {
     /// The offset after its last batch; `None` where damage hides it.

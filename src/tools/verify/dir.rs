@@ -36,7 +36,7 @@ pub(super) struct Contents {
     meta: BTreeMap<String, String>,
     pub(super) folders: Vec<(PartitionFolder, Option<String>)>,
     extents: BTreeMap<TopicPartition, Extent>,
-    /// What its checkpoints are about.
+    /// Partitions that its checkpoints name.
     checkpointed: BTreeSet<TopicPartition>,
 }
 
@@ -61,7 +61,7 @@ impl Contents {
         id.filter(|id| !id.is_empty())
     }
 
-    /// Whose node's it is, if the directory says.
+    /// Id of its node, if the directory has it.
     pub(super) fn node(&self) -> Option<i32> {
         self.node_id()?.parse().ok()
     }
@@ -77,7 +77,7 @@ impl Contents {
         self.meta.get("directory.id")?.parse().ok()
     }
 
-    /// Where a partition's folder would be.
+    /// Path that a partition's folder would have.
     pub(super) fn folder(&self, key: &TopicPartition) -> PathBuf {
         self.path.join(key.to_string())
     }

@@ -1,4 +1,4 @@
-//! What verification finds: where, how bad, what it means, what to do.
+//! Findings of verification: place, severity, meaning and advice.
 //!
 //! Codes are a contract: scripts match on them. A code has one severity and one piece of advice, so both stand in one
 //! table, which `guides/damage.md` repeats and a test compares.
@@ -12,7 +12,7 @@ use crate::types::{Offset, Position, TopicPartition};
 /// Findings of one code in one file, beyond which they are only counted: a file of noise would fill the memory.
 const MOST: usize = 100;
 
-/// How bad.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Severity {
     /// Normal for a running, stopped or killed broker; worth knowing.
@@ -40,9 +40,9 @@ impl Severity {
 pub(crate) struct Code {
     /// In kebab-case.
     pub name: &'static str,
-    /// How bad it is.
+    /// Severity of the finding.
     pub severity: Severity,
-    /// What to do.
+    /// Advice to the user.
     pub advice: &'static str,
 }
 
@@ -209,17 +209,17 @@ codes! {
 pub(crate) struct Finding {
     /// The file or folder.
     pub file: PathBuf,
-    /// Where it begins, if it has a place.
+    /// Position of the first byte, if it has a place.
     pub position: Option<Position>,
-    /// Where it ends.
+    /// Position after the last byte.
     pub end: Option<Position>,
     /// The kind.
     pub code: &'static Code,
-    /// Whose partition, if it is about one.
+    /// Partition, if it concerns one.
     pub topic_partition: Option<TopicPartition>,
     /// The first offset it is about.
     pub offset: Option<Offset>,
-    /// What is wrong: what was expected, what was found.
+    /// Description of the fault: the expected and the actual value.
     pub message: String,
 }
 
@@ -238,7 +238,8 @@ impl Finding {
         }
     }
 
-    /// What an error says about `file`, under `code`; [`UNREADABLE`] where the system said it.
+    /// Converts an error about `file` to a finding under `code`; [`UNREADABLE`] if it is the operating system's;
+    /// [`UNREADABLE`] where the system said it.
     #[must_use]
     pub(super) fn of_error(code: &'static Code, file: &Path, error: &Error) -> Self {
         match (error, error.as_fault()) {
@@ -280,7 +281,7 @@ impl Finding {
 pub(super) struct Findings {
     topic_partition: Option<TopicPartition>,
     found: Vec<Finding>,
-    /// How many of a code in a file.
+    /// Number of findings of a code in a file.
     counts: BTreeMap<(PathBuf, &'static str), usize>,
 }
 

@@ -1,4 +1,5 @@
-//! Whose a directory is: `meta.properties`, `partition.metadata`, `quorum-state`, `.kafka_cleanshutdown`.
+//! Identity of a directory: `meta.properties`, `partition.metadata`, `quorum-state`, `.kafka_cleanshutdown`:
+//! `meta.properties`, `partition.metadata`, `quorum-state`, `.kafka_cleanshutdown`.
 //!
 //! | file | rules |
 //! |---|---|
@@ -39,7 +40,7 @@ fn read<T>(
     }
 }
 
-/// What `meta.properties` says, if it is sound.
+/// Reads `meta.properties`, if it is sound.
 pub(super) fn meta(log_dir: &Path, findings: &mut Findings) -> Option<BTreeMap<String, String>> {
     let path = log_dir.join(META_PROPERTIES);
     read(&path, IDENTITY_UNREADABLE, findings, |text| {

@@ -1,11 +1,11 @@
-//! What the checks of offset and time indexes share: places in the file, its length, and the room after the last entry.
+//! Checks shared by offset and time indexes: places in the file, its length, and the room after the last entry.
 
 use std::path::Path;
 
 use super::finding::{Code, Finding, Findings, INDEX_LENGTH, INDEX_ZERO_TAIL};
 use crate::types::{Offset, Position};
 
-/// How an index file is filled with entries of `size` bytes.
+/// Fill level of an index file with entries of `size` bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Filled {
     pub(super) size: usize,
@@ -16,7 +16,7 @@ pub(super) struct Filled {
 }
 
 impl Filled {
-    /// Where entry `n` begins.
+    /// Position of entry `n`.
     pub(super) const fn place(self, n: usize) -> Position {
         (n as u64).saturating_mul(self.size as u64)
     }

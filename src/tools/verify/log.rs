@@ -27,7 +27,7 @@ const JOB: usize = 256 << 10;
 /// A larger batch is summed in pieces before memory is taken for it.
 const LARGE: usize = 16 << 20;
 
-/// What a walk is for.
+/// Purpose of a walk.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reading {
     /// The version of Kafka that is to read the log, if that matters.
@@ -36,7 +36,7 @@ pub(super) struct Reading {
     pub is_clean: bool,
 }
 
-/// What is compared with the batches as they pass.
+/// Receiver of the batches as they pass, which compares something with them.
 pub(super) trait Beside {
     /// A whole batch. Its checksum may turn out wrong later.
     ///
@@ -94,7 +94,7 @@ pub(super) struct Walk<'a> {
     region: Option<Region>,
     /// The bytes were counted before.
     is_again: bool,
-    /// What came by so far.
+    /// Summary of the batches so far.
     pub summary: Summary,
 }
 
@@ -285,7 +285,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What is left after the last batch.
+    /// Checks the bytes after the last batch.
     ///
     /// # Errors
     /// `Io`.

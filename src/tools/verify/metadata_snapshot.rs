@@ -18,7 +18,7 @@ use crate::segment::LogSegment;
 use crate::segment::source::SegmentSource;
 use crate::types::Position;
 
-/// What the names end in (`Snapshots`).
+/// Suffix of the names (`Snapshots`).
 pub(super) const SUFFIX: &str = ".checkpoint";
 /// The records a controller starts from, up to 4.3.
 pub(super) const BOOTSTRAP: &str = "bootstrap.checkpoint";

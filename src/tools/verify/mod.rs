@@ -56,14 +56,14 @@ use crate::log::dir::{DirState, LogDir, PartitionFolder, PathKind, dir_above, fo
 use crate::tools::progress::{Progress, Stage};
 use crate::tools::rebuild::Level;
 
-/// How to verify.
+/// Options of a verification.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct VerifyOptions {
     /// The version of Kafka that is to read the files; `None` for what does not depend on it.
     pub level: Option<Level>,
     /// Threads; 0 for as many as there are processors.
     pub threads: usize,
-    /// How far it has come.
+    /// Progress of the work.
     pub progress: Arc<Progress>,
 }
 
@@ -85,7 +85,7 @@ enum Task {
     Bootstrap(usize),
 }
 
-/// What a task came to.
+/// Result of a task.
 enum Outcome {
     Segment(usize, usize, Box<Checked>),
     Findings(Vec<Finding>),

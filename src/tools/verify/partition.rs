@@ -41,11 +41,11 @@ use crate::types::Offset;
 /// A partition folder as it was listed.
 #[derive(Debug)]
 pub(super) struct Partition {
-    /// Whose it is, and where.
+    /// Partition and path.
     pub folder: PartitionFolder,
     /// The topic's id, if the folder says.
     pub topic_id: Option<String>,
-    /// What makes up the log; empty where it could not be listed.
+    /// Segments of the log; empty if it could not be listed.
     pub segments: Vec<LogSegment>,
     /// Snapshots of the metadata log.
     pub metadata_snapshots: Vec<String>,
@@ -58,7 +58,7 @@ pub(super) struct Partition {
     findings: Findings,
 }
 
-/// What one segment came to.
+/// Result for one segment.
 #[derive(Debug)]
 pub(super) struct Checked {
     summary: Summary,

@@ -23,7 +23,7 @@ use crate::segment::resync::{Lost, Reason, Resync, Step};
 use crate::segment::source::{Access, SegmentSource};
 use crate::types::Position;
 
-/// What the first look said, by where it is in the file.
+/// Messages of the first pass, by position in the file.
 pub(super) type Said = BTreeMap<Position, String>;
 
 /// Verifies a damaged segment's `.log`.
@@ -90,7 +90,7 @@ pub(super) fn check(
     Ok(walk.summary)
 }
 
-/// What is wrong, and which offsets may be gone.
+/// Describes the fault, and the offsets that may be lost.
 fn message(range: &Lost, said: &Said) -> String {
     let bytes = range.bytes();
     let what = said.get(&range.position).cloned();

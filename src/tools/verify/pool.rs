@@ -24,18 +24,18 @@ use crate::types::{Offset, Position};
 pub(super) struct Job {
     /// The bytes.
     pub region: Region,
-    /// Where in them each batch begins, where in the file, and its header.
+    /// Position of each batch in the bytes, its position in the file, and its header.
     pub batches: Vec<(usize, Position, BatchHeader)>,
-    /// For whom.
+    /// Ticket of the caller.
     pub ticket: Arc<Ticket>,
 }
 
-/// Which batch: where it begins in its file, its size, its offset.
+/// Place of a batch: position in its file, size, offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     /// In the file.
     pub position: Position,
-    /// Where it ends.
+    /// Position after the last byte.
     pub end: Position,
     /// As its header has it.
     pub base_offset: Offset,
@@ -53,7 +53,7 @@ impl Place {
     }
 }
 
-/// What is wrong with a batch.
+/// Fault of a batch.
 #[derive(Debug)]
 pub(super) enum Fault {
     /// It cannot be read.
@@ -70,7 +70,7 @@ pub(super) struct Ticket {
 }
 
 impl Ticket {
-    /// What was found, by position; call it after [`Pool::wait`].
+    /// Returns the faults, by position; call it after [`Pool::wait`].
     pub(super) fn faults(&self) -> Vec<(Place, Fault)> {
         let mut found = std::mem::take(&mut *lock(&self.faults));
         found.sort_by_key(|&(place, _)| place);

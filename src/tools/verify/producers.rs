@@ -1,4 +1,4 @@
-//! What the batches say of producers and transactions, to be held against `.txnindex` and `.snapshot` files.
+//! Producers and transactions according to the batches, to be compared with `.txnindex` and `.snapshot` files.
 //!
 //! A segment is walked without knowing what came before it. So it gives *changes*: what its batches do to whatever state
 //! there was; [`History`] applies those of one segment after the other and has the state at every snapshot's offset.
@@ -50,18 +50,18 @@ pub(super) struct Open {
 pub(super) struct Plain {
     offset: Offset,
     position: Position,
-    /// Where the transaction begins, if some of it is among the same batches.
+    /// Start of the transaction, if some of it is among the same batches.
     since: Option<Offset>,
 }
 
-/// What some batches do to one producer's state.
+/// Effect of some batches on one producer's state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Change {
     /// Its last batch among them.
     pub last: Option<LastBatch>,
     /// Its last marker among them: what was open before is not any more.
     pub ended: Option<Offset>,
-    /// What is open after that.
+    /// Transaction that is open after that.
     pub open: Option<Open>,
     /// The first batch without a transaction before any marker and any transaction, and the first one inside of one.
     plain: [Option<Plain>; 2],
@@ -118,7 +118,7 @@ pub(super) type Changes = BTreeMap<i64, Change>;
 struct Aborted {
     producer_id: i64,
     marker: Offset,
-    /// What of it is in the segment.
+    /// Part of it that is in the segment.
     open: Option<Open>,
     entry: Option<AbortedTxn>,
 }
@@ -215,7 +215,7 @@ impl ProducerWalk {
         Ok(())
     }
 
-    /// What the segment gives to the history.
+    /// Finishes the segment's contribution to the history.
     #[must_use]
     pub(super) fn finish(self) -> SegmentProducers {
         SegmentProducers {

@@ -20,11 +20,11 @@ const NULL: u8 = 1;
 /// A record that decodes but violates an invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Doubt {
-    /// What kind.
+    /// Code of the finding.
     pub code: &'static Code,
     /// The record.
     pub offset: Offset,
-    /// What is odd.
+    /// Description of the fault.
     pub message: String,
 }
 
@@ -77,7 +77,7 @@ fn control(source: &[u8], slot: &RecordSlot) -> Result<()> {
     Ok(())
 }
 
-/// What the records of a batch came to.
+/// Summary of the records of a batch.
 #[derive(Debug)]
 struct Seen {
     base: Offset,

@@ -1,16 +1,16 @@
-//! What the batches of a segment came to.
+//! Summary of the batches of a segment.
 
 use crate::format::batch::BatchHeader;
 use crate::types::{NO_TIMESTAMP, Offset, Position, TimestampMs};
 
-/// What is left of a segment's walk.
+/// Result of a segment's walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Summary {
     /// From the file's name.
     pub base_offset: Offset,
     /// The offset after the last batch; the base without any.
     pub next_offset: Offset,
-    /// Where that batch ends.
+    /// Position after that batch.
     pub end: Position,
     /// The largest timestamp of the headers.
     pub max_timestamp: TimestampMs,

@@ -24,7 +24,7 @@ use crate::segment::LogSegment;
 use crate::segment::source::SegmentSource;
 use crate::types::{NO_TIMESTAMP, Position, TimestampMs};
 
-/// How the index of a segment ends.
+/// End of the index of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
     /// With the largest timestamp, written when the segment was closed.

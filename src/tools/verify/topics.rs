@@ -77,7 +77,7 @@ pub(super) fn compare(dirs: &[Contents], findings: &mut Findings) -> Result<()> 
     Ok(())
 }
 
-/// What a replay of a metadata log came upon.
+/// Reports the findings of a replay of a metadata log.
 fn about_log(folder: &PartitionFolder, chosen: &Chosen, findings: &mut Findings) {
     let mut add = |finding: Finding| {
         findings.add(Finding {
@@ -151,7 +151,7 @@ fn check(dir: &Contents, log: &Path, topics: &TopicsImage, findings: &mut Findin
     }
 }
 
-/// What the metadata log says of a replica that is there.
+/// Compares a replica that is there with the metadata log.
 fn of_replica(
     node: i32,
     replicas: Option<&Replicas>,

@@ -22,7 +22,7 @@ pub(super) struct TxnEntries {
     next: usize,
 }
 
-/// Where entry `n` stands.
+/// Position of entry `n`.
 const fn place(n: usize) -> Position {
     (n as u64).saturating_mul(ABORTED_TXN_SIZE as u64)
 }

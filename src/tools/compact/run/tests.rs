@@ -1,4 +1,4 @@
-//! How far several passes have come, as whoever asks meanwhile sees it.
+//! Progress of several passes, as another thread sees it.
 
 use std::cell::RefCell;
 use std::rc::Rc;
