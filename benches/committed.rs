@@ -1,4 +1,4 @@
-//! What `read_committed` costs over `read_uncommitted`: planning and reading as one pass, side by side in each round.
+//! Cost of `read_committed` over `read_uncommitted`: planning and reading as one pass, side by side in each round.
 //!
 //! `cargo bench --bench committed` makes its own logs, of four producers whose transactions of ten batches lie between
 //! each other; every tenth transaction is aborted. Each is read twice: as `.log` files alone, and with the indexes and
@@ -43,7 +43,8 @@ use kafkalog::internal::segment::reader::ReadOptions;
 use passes::{chosen, on_processor};
 
 const SEGMENT: usize = 48 << 20;
-/// What a broker appends at a time: the page cache keeps a file in pieces of what was written, and maps it by those.
+/// Bytes that a broker appends at a time: the page cache keeps a file in pieces of what was written, and maps it by
+/// those.
 const APPENDED: usize = 16 << 10;
 const SEGMENTS: usize = 4;
 const PRODUCERS: i64 = 4;

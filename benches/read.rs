@@ -172,7 +172,7 @@ fn halves(ranges: &[PartitionRange]) -> [Vec<Part>; 2] {
     [first, second].map(|half| half.into_iter().filter(|p| !p.bytes.is_empty()).collect())
 }
 
-/// What nothing can be quicker than: the bytes, their checksum, the codec.
+/// Lower bound of any pass: the bytes, their checksum, the codec.
 fn limit(parts: &[Part]) -> u64 {
     let mut records = 0;
     let mut decompressor = Decompressor::new();

@@ -80,7 +80,7 @@ fn generate(log_dir: &Path, codec: Compression) -> Vec<u8> {
     fs::read(folder.join(format!("{:020}.log", 0))).expect("the segment")
 }
 
-/// Where each batch begins, and how long it is.
+/// Position and length of each batch.
 fn batches(log: &[u8]) -> Vec<(usize, usize)> {
     let (mut found, mut at) = (Vec::new(), 0);
     while let Some(rest) = log.get(at..)

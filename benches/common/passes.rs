@@ -1,4 +1,4 @@
-//! What one pass takes of a processor, and which passes are wanted.
+//! Processor time of one pass, and the selection of passes.
 
 /// Nanoseconds that this thread has been on a processor.
 pub(crate) fn on_processor() -> u64 {
@@ -6,7 +6,7 @@ pub(crate) fn on_processor() -> u64 {
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
-/// Whether a comma list in the environment names it; all are named where it is not set.
+/// Returns whether a comma list in the environment names it; all are named if it is not set.
 pub(crate) fn chosen(variable: &str, name: &str) -> bool {
     std::env::var(variable).map_or(true, |names| names.split(',').any(|one| one == name))
 }

@@ -8,14 +8,14 @@ use kafkalog::internal::compress::{Codec, Compressor};
 use kafkalog::internal::records::builder::{BatchBuilder, BatchOptions};
 use kafkalog::internal::types::Compression;
 
-/// What is in a segment.
+/// Content of a segment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     /// The codec of its batches.
     pub(crate) codec: Compression,
     /// Records in a batch.
     pub(crate) records: usize,
-    /// How many bytes the batches have together before they are compressed, at the least.
+    /// Minimum of the batches' bytes together before they are compressed.
     pub(crate) size: usize,
 }
 

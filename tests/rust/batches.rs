@@ -146,7 +146,7 @@ fn part(from: &[u8], start: u32, len: i32) -> Option<Vec<u8>> {
 proptest! {
     #![proptest_config(config())]
 
-    /// What was written is what both decoders read ([`checks::batch`] compares them).
+    /// Both decoders read what was written ([`checks::batch`] compares them).
     #[test]
     fn comes_back(rows in vec(row(), 0..20), codec in 0..5u8, append_time in any::<bool>()) {
         let head = head(rows.len(), codec | if append_time { 8 } else { 0 });

@@ -20,7 +20,7 @@ const BASE: i64 = 7_000_000_000;
 const STEP: i64 = 64;
 /// Reading processes.
 const READERS: usize = 4;
-/// Where a reading process is told what to read.
+/// Environment variable that gives a reading process its file.
 const FILE: &str = "KAFKALOG_TEST_BESIDE";
 
 fn patience() -> Duration {
@@ -33,7 +33,7 @@ fn offset_of(n: usize, round: usize) -> i64 {
     BASE + i64::try_from(n).unwrap() * STEP + 1 + i64::try_from(round % slack).unwrap()
 }
 
-/// Which entry has this offset.
+/// Number of the entry with this offset.
 fn number_of(offset: i64) -> usize {
     usize::try_from((offset - BASE - 1) / STEP).unwrap()
 }
@@ -48,7 +48,7 @@ fn timestamp_of(offset: i64) -> i64 {
     (offset - BASE) * 0x1_0000_0007
 }
 
-/// Whether an entry's second field is the one of its first.
+/// Returns whether an entry's second field is the one of its first.
 fn is_whole(entry: OffsetPosition) -> bool {
     entry.position == position_of(entry.offset)
 }

@@ -1,5 +1,6 @@
-//! What must hold on any bytes whatever. Each `check` panics where it does not; a fuzzer, a proptest and the mutation
-//! test drive the same ones.
+//! Properties that must hold on any bytes. Each `check` panics if one does not; a fuzzer, a proptest and the mutation
+//! test use the same ones. Each `check` panics where it does not; a fuzzer, a proptest and the mutation test drive the
+//! same ones.
 
 use std::path::{Path, PathBuf};
 
@@ -138,7 +139,7 @@ fn fast(walk: &mut Walk, source: &[u8], step: usize) -> Result<Vec<RecordSlot>, 
     }
 }
 
-/// Where a null or a list of no headers would lie does not matter.
+/// Compares two slots; positions of nulls and of no headers do not matter.
 fn same(fast: &RecordSlot, plain: &RecordSlot, shift: usize) {
     let at = |start: u32| usize::try_from(start).unwrap();
     assert_eq!(
@@ -457,7 +458,7 @@ fn past_damage(data: &[u8], range: &PartitionRange) {
     assert_eq!(metrics.bytes + metrics.bytes_lost, data.len() as u64);
 }
 
-/// Whether a `.log` from offset 0 on is batch after batch, with nothing wrong and no offset missing.
+/// Returns whether a `.log` from offset 0 on is batch after batch, without faults or missing offsets.
 fn is_whole(data: &[u8]) -> bool {
     let (mut rest, mut next, mut epoch) = (data, 0, -1);
     while let Ok(Some(header)) = BatchHeader::parse(rest) {

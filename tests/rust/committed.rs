@@ -1,5 +1,6 @@
-//! What a `read_committed` consumer of Kafka gets from every partition of the corpus, and the last stable offset: as
-//! they lie, by index alone, in parts that begin and end anywhere, and with the files beside the log gone or damaged.
+//! Results of Kafka's `read_committed` consumer for every partition of the corpus, and the last stable offset: as the
+//! files are, by index alone, in parts that begin and end anywhere, and with the files beside the log missing or
+//! damaged.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -231,7 +232,7 @@ fn checkpoint(folder: &Path, file: &str, offset: i64) {
     fs::write(folder.parent().unwrap().join(file), text).unwrap();
 }
 
-/// What was decided only above the high watermark is not decided for a reader who ends there.
+/// A decision above the high watermark does not count for a reader who ends there.
 #[test]
 fn the_high_watermark_bounds_what_is_stable() {
     let mut chance = Chance(5);
@@ -296,10 +297,10 @@ fn the_high_watermark_bounds_what_is_stable() {
     assert!(unstable > 20, "{unstable}");
 }
 
-/// What lies below the log start keeps nothing unstable there, and a starting broker has forgotten what began below it,
-/// unless a snapshot above it remembers.
-/// Where the log starts inside of an open transaction, the last stable offset is the base of the batch that holds the log
-/// start: Kafka's `LoadedLog` gave 718 for a start of 719 or 720 here, and 726 for 733.
+/// Offsets below the log start keep nothing unstable there, and a starting broker has forgotten transactions that began
+/// below it, unless a snapshot above it remembers. Where the log starts inside of an open transaction, the last stable
+/// offset is the base of the batch that holds the log start: Kafka's `LoadedLog` gave 718 for a start of 719 or 720
+/// here, and 726 for 733.
 #[test]
 fn a_transaction_cut_by_the_log_start_is_unstable_from_its_batch_on() {
     let case = cases()
@@ -415,7 +416,7 @@ fn a_marker_that_the_plan_does_not_know_is_an_error() {
     }
 }
 
-/// Whether indexes say what a walk from `start` on says, which knows no first offset below.
+/// Returns whether indexes give what a walk from `start` on gives, which knows no first offset below.
 fn are_same(indexed: &[AbortedRange], walked: &[AbortedRange], start: i64) -> bool {
     let is_same = |(indexed, walked): (&AbortedRange, &AbortedRange)| {
         let known = |range: &AbortedRange| AbortedRange {
@@ -427,7 +428,7 @@ fn are_same(indexed: &[AbortedRange], walked: &[AbortedRange], start: i64) -> bo
     indexed.len() == walked.len() && indexed.iter().zip(walked).all(is_same)
 }
 
-/// What indexes say is what a walk over the headers says, and where they are believed there is no walk.
+/// Indexes give what a walk over the headers gives, and if they are trusted there is no walk.
 #[test]
 fn sound_indexes_agree_with_the_log() {
     let (mut walked, mut saved) = (0, 0);

@@ -16,7 +16,7 @@ pub fn pick<T>(short: T, full: T, slow: T) -> T {
     }
 }
 
-/// Where random cases begin.
+/// First seed of random cases.
 pub fn first_seed() -> u64 {
     std::env::var("KAFKALOG_SEED").map_or(1, |text| text.parse().unwrap())
 }
@@ -142,7 +142,7 @@ pub fn seal(batch: &mut [u8]) {
     }
 }
 
-/// Whether a file's name ends in this extension.
+/// Returns whether a file's name ends in this extension.
 pub fn has_extension(name: &str, extension: &str) -> bool {
     Path::new(name)
         .extension()

@@ -265,7 +265,7 @@ fn open(home: &Path, name: &str, config: &LogConfig) -> WritableLog {
     WritableLog::open(&home.join(name), WriteOptions::new(config.clone()), request).unwrap()
 }
 
-/// What an encoder made goes into a log as the same records do that a producer sent, and only by the log's own rules.
+/// Encoded batches are appended like the same records of a producer, and only under the log's own rules.
 #[test]
 fn encoded_batches_are_appended_as_a_producers() {
     let rows: Vec<_> = (0..500i64)
@@ -381,7 +381,7 @@ fn records_of_one_size_with_any_bit_flipped() {
 proptest! {
     #![proptest_config(config())]
 
-    /// What the builder wrote both decoders read, and the validator passes on, encoded anew or not.
+    /// Both decoders read what the builder wrote, and the validator passes it on, encoded anew or not.
     #[test]
     fn built_records_come_back(rows in vec(row(), 1..20), source in codec(), target in weighted(0.5, codec())) {
         let data = built(&rows, BatchOptions { codec: source, ..BatchOptions::default() });

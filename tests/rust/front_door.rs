@@ -1,4 +1,4 @@
-//! What a Rust user writes: only names at the crate's root, on files that a real broker wrote.
+//! Code of a Rust user: only names at the crate's root, on files that a real broker wrote.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -60,7 +60,7 @@ fn mapped(folder: &Path) -> BTreeSet<(String, String)> {
     .collect()
 }
 
-/// What a plan walked over is mapped when the reader comes, which makes no map of its own and leaves none.
+/// Files that a plan walked over are mapped when the reader comes, which makes no map of its own and leaves none.
 #[test]
 fn what_was_walked_over_is_mapped_once() {
     let copy = bare();

@@ -72,7 +72,7 @@ fn imports(code: &str) -> Vec<String> {
     modules
 }
 
-/// What is wrong with `src/<path>`.
+/// Finds the faults of `src/<path>`.
 fn faults(path: &str, text: &str) -> Vec<String> {
     let code = code(text);
     let own = path.split(['/', '.']).next().unwrap();
@@ -203,7 +203,7 @@ fn module_of(path: &str) -> Vec<String> {
     path.split('/').map(str::to_owned).collect()
 }
 
-/// What the code of `module` names, by `crate::`, `self::` and `super::`, its inline tests left out.
+/// Names in the code of `module`, by `crate::`, `self::` and `super::`, without its inline tests.
 fn named(module: &[String], text: &str) -> Vec<Vec<String>> {
     let code = code(text);
     let code = code.split("#[cfg(test)]\nmod tests {").next().unwrap();

@@ -133,7 +133,8 @@ fn take_turns(folder: &Path) -> u32 {
     turns
 }
 
-/// Who leaves removes the file: one that was opened before and locked after is nobody's, though the lock was to be had.
+/// A process that leaves removes the file: one that was opened before and locked after is nobody's, though the lock
+/// could be taken.
 #[test]
 fn processes_take_turns() {
     if let Some(folder) = std::env::var_os(CHILD) {

@@ -182,7 +182,7 @@ fn exact_lookups_by_time_are_a_linear_search() {
     differences.end(1000);
 }
 
-/// What can happen to an index.
+/// Damages of an index.
 const DAMAGES: [&str; 7] = [
     "no offset index",
     "neither index",

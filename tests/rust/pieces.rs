@@ -92,7 +92,7 @@ fn cut(
     Pieces::new(ranges.to_vec(), size, no_index_entry).collect()
 }
 
-/// How many segments begin in their middle.
+/// Number of pieces that begin inside a segment.
 fn inside(pieces: &[Vec<PartitionRange>]) -> usize {
     let segments = pieces.iter().flatten().flat_map(|range| &range.segments);
     segments.filter(|s| s.start_position > 0).count()
@@ -338,7 +338,7 @@ fn small_segments_share_a_piece() {
     }
 }
 
-/// Whoever keeps Kafka's batches as values has healthy ones inside of others, and an index that is wrong may say so.
+/// Values may contain healthy Kafka batches, and a wrong index may point at them.
 #[test]
 fn no_cut_at_a_batch_inside_a_value() {
     let root = tempfile::tempdir().unwrap();

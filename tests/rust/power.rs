@@ -1,4 +1,4 @@
-//! What is on the device when the power goes, at any step: of a log dir that is written, closed, recovered.
+//! Content of the device when the power fails, at any step: of a log dir that is written, closed, recovered.
 //!
 //! A file has there what it held when it was last synced, under the names its folder had when that was. The strictest
 //! device that there may be: others bring more of it there by themselves.
@@ -52,7 +52,7 @@ struct Device {
     held: Mutex<Held>,
     /// Steps at which a marker was there and something else in its log dir was not as it is in the files.
     lies: Mutex<Vec<String>>,
-    /// What was there at each step, and what had to be.
+    /// Files at each step, and the offsets that had to be there.
     history: Mutex<Vec<(Files, Vec<i64>)>>,
     safe: Mutex<Vec<i64>>,
 }
@@ -109,7 +109,7 @@ impl Device {
         }
     }
 
-    /// What is there after the power went.
+    /// Files after the power failed.
     fn left(&self) -> Files {
         let held = self.held.lock().unwrap();
         let (mut found, mut folders) = (Files::new(), vec![(PathBuf::new(), inode(&self.root))]);
@@ -127,7 +127,7 @@ impl Device {
         found
     }
 
-    /// What is in the files.
+    /// Current content of the files.
     fn actual(&self) -> Files {
         let files = crate::common::files(&self.root, "").into_iter();
         files
@@ -139,7 +139,7 @@ impl Device {
             .collect()
     }
 
-    /// How the device differs from the files.
+    /// Differences between the device and the files.
     fn unsynced(&self) -> Vec<String> {
         self.differences(&self.left(), &self.actual())
     }
@@ -224,7 +224,7 @@ struct Driver {
 }
 
 impl Driver {
-    /// What the writer says to be on the device has to be from now on.
+    /// Notes that what the writer says to be on the device has to be from now on.
     fn note(&self) {
         let upto = usize::try_from(self.writer.log().recovery_point()).unwrap();
         let upto = upto.min(self.times.len());
@@ -374,7 +374,7 @@ fn what_a_writer_says_is_there() {
     }
 }
 
-/// What a cut put aside is not there under its old names again, whatever the policy.
+/// Files that a truncation put aside do not appear again under their old names, whatever the policy.
 #[test]
 fn what_was_cut_does_not_come_back() {
     for fully in [false, true] {
@@ -405,7 +405,7 @@ fn what_was_cut_does_not_come_back() {
     }
 }
 
-/// What an unclean stop left may be in the files alone; what recovery let stand of it is on the device when it returns.
+/// After an unclean stop, data may be in the files alone; what recovery keeps of it is on the device when it returns.
 #[test]
 fn what_a_recovery_lets_stand_is_there() {
     let mut stood = 0;

@@ -14,7 +14,7 @@ use kafkalog::internal::tools::recover::{OnLoss, RecoverOptions, recover};
 use crate::log_cases::{self, Case};
 use crate::recovery::{After, only_log_files, options};
 
-/// Whether anything was written.
+/// True if anything was written.
 #[derive(Debug, Default)]
 struct Begun(AtomicBool);
 

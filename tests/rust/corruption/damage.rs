@@ -132,7 +132,7 @@ fn tile(found: &[(usize, usize)], lost: &[LostRange], len: usize, what: &str) {
     assert_eq!(end, len, "{what}");
 }
 
-/// Whatever the bytes, reading past damage ends without an error, and accounts for all of them.
+/// Reading past damage ends without an error on any bytes, and accounts for all of them.
 pub fn adds_up(range: &PartitionRange, data: &[u8]) {
     let (found, lost) = batches(range.clone());
     tile(&found, &lost, data.len(), "batches");

@@ -10,7 +10,7 @@ use crate::common::{Chance, pick};
 /// The byte of a batch of magic 2 that says most of how many offsets it spans.
 const LOWEST_OF_LAST_OFFSET_DELTA: usize = 26;
 
-/// Which flipped bits there were, and which of them went unseen.
+/// Flipped bits, and those that went unseen.
 #[derive(Default)]
 struct Flips {
     inside: usize,

@@ -26,7 +26,7 @@ use crate::common::{Head, batch, put_varint};
 
 const START: i64 = 1_700_000_000_000;
 
-/// How the records of a batch are made.
+/// Recipe for the records of a batch.
 #[derive(Clone, Copy)]
 struct Recipe {
     count: i64,
@@ -144,7 +144,7 @@ impl Log {
     }
 }
 
-/// How a log is read.
+/// Way of reading a log.
 #[derive(Clone, Copy, Debug)]
 struct Way {
     layout: Layout,
@@ -174,7 +174,7 @@ fn ways() -> Vec<Way> {
     ways
 }
 
-/// What a reader gave.
+/// Result of a reader.
 #[derive(Default)]
 struct Given {
     offsets: Vec<i64>,

@@ -21,7 +21,7 @@ pub(super) struct Damaged {
     pub(super) parts: Vec<Part>,
     /// Batches that may be given or not, as nothing tells which of them is in its place; so many of them are lost.
     pub(super) unclear: (Vec<usize>, usize),
-    /// What the first lost range may be called; empty for anything.
+    /// Possible reasons of the first lost range; empty for any.
     pub(super) reasons: Vec<Reason>,
 }
 
@@ -71,7 +71,7 @@ impl Bytes<'_> {
         )
     }
 
-    /// Whether every offset has its batch: what leaves the order is then found.
+    /// Returns whether every offset has its batch: a batch out of order is then found.
     fn is_dense(&self) -> bool {
         self.seed.is_dense && self.spans[0].0 == self.seed.base_offset
     }
@@ -108,7 +108,7 @@ fn noise(chance: &mut Chance, len: usize) -> Vec<u8> {
 
 pub(super) type Kind = fn(&Bytes<'_>, &mut Chance, usize) -> Damaged;
 
-/// What may happen to batch `n`.
+/// Damages that may happen to batch `n`.
 pub(super) const KINDS: &[(&str, Kind)] = &[
     ("bit of the body", |b, chance, n| {
         let mut bytes = b.batch(n);

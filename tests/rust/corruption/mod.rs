@@ -195,7 +195,7 @@ fn spans(data: &[u8]) -> Option<Vec<(i64, i64, i32)>> {
     Some(spans)
 }
 
-/// Whether nothing in a segment speaks against it: checksums, structure, order of offsets and epochs, bounds.
+/// Returns whether a segment is free of visible faults: checksums, structure, order of offsets and epochs, bounds.
 fn is_plausible(seed: &Seed, data: &[u8], is_active: bool) -> bool {
     let Some(spans) = spans(data) else {
         return false;

@@ -122,7 +122,7 @@ fn reseal(data: &mut [u8]) {
     }
 }
 
-/// What this process held at most, in KiB, where the system tells.
+/// Peak memory of this process, in KiB, if the system has it.
 fn peak_memory() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;

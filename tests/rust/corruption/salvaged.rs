@@ -192,7 +192,7 @@ fn count(folder: &Path) -> usize {
     batches
 }
 
-/// Where the bytes of these batches are in a file, one after the other: no byte counts for two.
+/// Places of the bytes of these batches in a file, one after the other: no byte counts for two.
 fn found<'a>(data: &[u8], batches: impl Iterator<Item = &'a [u8]>) -> Vec<(usize, usize)> {
     let mut from = 0;
     let found = batches.filter_map(|batch| {
@@ -204,8 +204,8 @@ fn found<'a>(data: &[u8], batches: impl Iterator<Item = &'a [u8]>) -> Vec<(usize
     found.collect()
 }
 
-/// Whether a batch that begins before `at`, and ends after it, has a checksum that is right: what lies in it is its own,
-/// whatever its magic, as Kafka reads all above 1 alike (`FileLogInputStream.nextBatch`).
+/// Returns whether a batch that begins before `at`, and ends after it, has a right checksum: what lies in it is its
+/// own, whatever its magic, as Kafka reads all above 1 alike (`FileLogInputStream.nextBatch`).
 fn is_enclosed(data: &[u8], at: usize) -> bool {
     (0..at).any(|begin| {
         let length = data[begin + 8..].first_chunk().copied();

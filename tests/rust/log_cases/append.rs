@@ -60,7 +60,7 @@ fn classes(error: &Error) -> &'static [&'static str] {
     }
 }
 
-/// How an outcome differs from Kafka's `error`, or the lack of one.
+/// Compares an outcome with Kafka's `error`, or the lack of one.
 pub fn compare_error<T>(outcome: Result<T, Error>, kafka: &Value) -> Result<Option<T>, String> {
     match (outcome, kafka["class"].as_str()) {
         (Ok(value), None) => Ok(Some(value)),
@@ -120,7 +120,7 @@ pub fn state(log: &WritableLog) -> Value {
     })
 }
 
-/// How the fields that both have differ.
+/// Compares the fields that both have.
 pub fn compare_fields(what: &str, kafka: &Value, ours: &Value) -> Vec<String> {
     let ours = ours.as_object().unwrap();
     let differing = ours.iter().filter(|(name, value)| &kafka[*name] != *value);
@@ -137,7 +137,7 @@ struct Run<'a> {
     now_ms: i64,
     /// Sizes of what the log compressed itself are not Kafka's.
     sizes_differ: bool,
-    /// What Kafka's compressor made of a batch is not in the state after any more.
+    /// The output of Kafka's compressor for a batch is no longer in the state after.
     is_lost: bool,
     /// The present operation has a compressed batch that is not of Kafka's bytes.
     is_ours: bool,
@@ -365,7 +365,7 @@ impl Run<'_> {
         }
     }
 
-    /// What every line says of the log.
+    /// Compares what every line says of the log.
     fn compare_log(&mut self, kafka: &Value) -> Vec<String> {
         let sizes_differ = self.sizes_differ;
         let log = self.log();
@@ -460,8 +460,8 @@ impl Run<'_> {
         differences.into()
     }
 
-    /// Where our compressor's sizes are not Kafka's: the same files, the same records, and the same bytes in all files
-    /// that do not depend on sizes.
+    /// Compares logs if our compressor's sizes are not Kafka's: the same files, the same records, and the same bytes in
+    /// all files that do not depend on sizes.
     fn compare_records(&self) -> Vec<String> {
         let kind = |name: &str| name.rsplit('.').next().map(str::to_owned);
         let is_log = |name: &str| kind(name).as_deref() == Some("log");

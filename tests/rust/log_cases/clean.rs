@@ -151,7 +151,7 @@ impl Run<'_> {
         segments.collect()
     }
 
-    /// Whether batches of the log, now or before, are compressed.
+    /// Returns whether batches of the log, now or before, are compressed.
     fn is_compressed(&self) -> bool {
         has_compressed(&self.case.folder.join("before"))
     }
@@ -237,7 +237,8 @@ fn contents(log: &[u8]) -> Vec<String> {
         .collect()
 }
 
-/// How the files differ from Kafka's. Of a log with compressed batches, positions in indexes and sizes are not compared.
+/// Compares the files with Kafka's. For a log with compressed batches, positions in indexes and sizes are not compared.
+/// Of a log with compressed batches, positions in indexes and sizes are not compared.
 fn compare_files(case: &Case, folder: &Path) -> Vec<String> {
     let differences = case.compare_tree(folder);
     if !has_compressed(&case.folder.join("before")) {

@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 
 use super::{Case, Outcome, run_all};
 
-/// Why Kafka's own object is broken after this error. What it answers from there on are exceptions out of that state, and
+/// Finds out why Kafka's own object is broken after this error. From there on it answers with exceptions out of that
+/// state, and its file holds bytes in wrong places. What it answers from there on are exceptions out of that state, and
 /// its file holds bytes in wrong places.
 fn breaks(is_time: bool, op: &Value, kafka: &Value) -> Option<&'static str> {
     let (error, size) = (kafka.get("error")?, kafka["file_size"].as_i64()?);
@@ -169,8 +170,9 @@ fn class(error: &Value) -> &str {
     error["class"].as_str().unwrap().rsplit('.').next().unwrap()
 }
 
-/// Whether an error of ours is Kafka's. Exceptions out of a closed object, or out of its buffer, are crashes of its own: any
-/// error of ours will do.
+/// Returns whether an error of ours is Kafka's. Exceptions out of a closed object, or out of its buffer, are crashes of
+/// its own: any error of ours will do. Exceptions out of a closed object, or out of its buffer, are crashes of its own:
+/// any error of ours will do.
 fn is_same(kafka: &Value, ours: &Error) -> bool {
     match class(kafka) {
         "NullPointerException"
@@ -193,7 +195,7 @@ fn file_size(path: &Path) -> i64 {
     fs::metadata(path).map_or(-1, |file| i64::try_from(file.len()).unwrap())
 }
 
-/// How every operation's outcome differs from Kafka's.
+/// Compares every operation's outcome with Kafka's.
 fn run(case: &Case, folder: &Path) -> Outcome {
     let path: PathBuf = folder.join(case.config["file"].as_str().unwrap());
     let is_time = case.config["index"] == "time";

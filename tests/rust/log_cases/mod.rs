@@ -62,13 +62,14 @@ impl FileSum {
 /// Every file below a folder, by its path there with `/` between the parts.
 pub type Tree = BTreeMap<String, FileSum>;
 
-/// What a case came to.
+/// Result of a case.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// How it differs from Kafka's, a line each.
+    /// Differences from Kafka's result, a line each.
     pub differences: Vec<String>,
-    /// From which operation on nothing is compared, and why: Kafka's own object is inconsistent, or the case does not hold
-    /// what was appended.
+    /// Operation from which on nothing is compared, and the reason: Kafka's own object is inconsistent, or the case
+    /// does not hold what was appended: Kafka's own object is inconsistent, or the case does not hold what was
+    /// appended.
     pub broken: Option<(u64, &'static str)>,
 }
 
@@ -89,12 +90,12 @@ pub struct Case {
     pub config: Value,
     /// The operations; none where the kind has no input.
     pub input: Vec<Value>,
-    /// What Kafka answered, the `file` lines left out.
+    /// Kafka's answer, without the `file` lines.
     pub result: Vec<Value>,
     files: Vec<Value>,
 }
 
-/// Where the cases are.
+/// Folder of the cases.
 pub fn root() -> PathBuf {
     let named = std::env::var_os("KAFKALOG_LOG_CORPUS").map(PathBuf::from);
     named.unwrap_or_else(|| common::root().join("tests/golden/log"))
@@ -157,7 +158,7 @@ impl Case {
         self.result.iter().find(|line| line["event"] == event)
     }
 
-    /// Whether Kafka does not load the log because an index has no room for its entries.
+    /// Returns whether Kafka does not load the log because an index has no room for its entries.
     pub fn fails_on_a_full_index(&self) -> bool {
         let failed = self.event("failed");
         let message = failed.and_then(|failed| failed["error"]["message"].as_str());
@@ -210,8 +211,9 @@ impl Case {
             .collect()
     }
 
-    /// How the files below `found` differ from Kafka's; nothing where they do not. A producer snapshot may have its
-    /// producers in any order, as Kafka takes them from a hash map.
+    /// Compares the files below `found` with Kafka's. A producer snapshot may have its producers in any order, as Kafka
+    /// takes them from a hash map. A producer snapshot may have its producers in any order, as Kafka takes them from a
+    /// hash map.
     pub fn compare_tree(&self, found: &Path) -> Vec<String> {
         let (expected, mut tree) = (self.expected_tree(), tree(found));
         for (name, sum) in &mut tree {
@@ -300,7 +302,7 @@ fn producers(bytes: &[u8]) -> Option<Vec<ProducerState>> {
     (bytes.len() == 10 + PRODUCER_STATE_SIZE * found.len()).then_some(found)
 }
 
-/// How two trees differ, a line a file.
+/// Compares two trees, a line for each file that differs.
 pub fn compare(expected: &Tree, found: &Tree) -> Vec<String> {
     let mut names: Vec<&String> = expected.keys().chain(found.keys()).collect();
     names.sort();

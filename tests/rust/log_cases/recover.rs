@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::append::options;
 use super::{Case, config, run_all};
 
-/// What a case says loading is told.
+/// Builds the input of loading from a case.
 pub fn request(case: &Case) -> LoadRequest {
     let number = |name: &str| case.config[name].as_i64();
     LoadRequest {
@@ -54,7 +54,7 @@ pub fn state(log: &LoadedLog, high_watermark: i64) -> Value {
     })
 }
 
-/// How an answer differs from Kafka's, field by field.
+/// Compares an answer with Kafka's, field by field.
 pub fn compare_answer(kafka: &Value, ours: &Value) -> Vec<String> {
     let fields = ours.as_object().unwrap().iter();
     fields

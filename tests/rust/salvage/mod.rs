@@ -272,7 +272,7 @@ fn bytes_of(batches: &[Whole]) -> Vec<u8> {
     batches.iter().flat_map(|b| b.bytes.clone()).collect()
 }
 
-/// What is searched for a batch is looked at in windows: none is missed where two of them meet.
+/// The search for a batch goes window by window: none is missed where two of them meet.
 #[test]
 fn a_batch_after_long_damage() {
     for length in (65_400..65_700).step_by(3) {

@@ -1,4 +1,4 @@
-//! What is in the folder, against the list.
+//! Content of the folder, compared with the list.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, TimestampMillisecondType};
@@ -17,7 +17,7 @@ use kafkalog::internal::write::LeaderAppend;
 use super::{Driver, Op, Pending, Row, append, by_producer, offsets};
 
 impl Driver {
-    /// What everybody sees in the folder.
+    /// Visible content of the folder.
     pub fn visible(&self) -> Vec<Row> {
         let columns = vec![
             Column::Offset,

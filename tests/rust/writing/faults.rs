@@ -8,7 +8,7 @@ use std::sync::Mutex;
 
 use kafkalog::internal::io::disk::{Failure, Faults, Step};
 
-/// How a step fails.
+/// Way in which a step fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Once, with nothing done: the disk is full.

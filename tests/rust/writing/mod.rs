@@ -77,13 +77,13 @@ struct Batch {
     rows: Vec<Row>,
 }
 
-/// What an operation that fails may leave.
+/// Possible effect of an operation that fails.
 #[derive(Clone, Debug)]
 enum Pending {
     Nothing,
     /// These batches, or the first of them.
     Append(Vec<Batch>),
-    /// Whatever lies at or after this offset may be gone.
+    /// Records at or after this offset may be gone.
     Cut(i64),
     /// Any of it may be gone.
     All,
@@ -97,7 +97,7 @@ struct Driver {
     disk: Arc<FaultyDisk>,
     log: Option<WritableLog>,
     now_ms: i64,
-    /// What the checkpoint would say.
+    /// Offset that the checkpoint would have.
     recovery_point: i64,
     start: i64,
     end: i64,

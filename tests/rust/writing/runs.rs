@@ -21,7 +21,7 @@ use super::model::cases;
 use super::{NOW_MS, folder};
 use crate::common::files;
 
-/// What is appended: a timestamp, how far the offset is after the one before, a value's length.
+/// Rows to append: a timestamp, the distance of the offset from the one before, a value's length.
 type Rows = Vec<(i64, i64, usize)>;
 
 fn rows(timestamps: std::ops::Range<i64>) -> impl Strategy<Value = Rows> {

@@ -1,4 +1,4 @@
-//! What is brought to the disk, in which order, and when.
+//! Files that are synced, in which order, and when.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -164,7 +164,7 @@ fn as_often_as_the_policy_says() {
     log.crash();
 }
 
-/// What a truncation put aside goes when `file.delete.delay.ms` has passed, not before.
+/// Files that a truncation put aside are removed after `file.delete.delay.ms`, not before.
 #[test]
 fn files_put_aside_wait_for_their_time() {
     let folder = folder();
