@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 
 use kafkalog::RecoverOptions;
 use kafkalog::internal::arrow::columns::ColumnOptions;
-use kafkalog::internal::arrow::reader::RecordReader;
+use kafkalog::internal::arrow::reader::RangeReader;
 use kafkalog::internal::arrow::schema::{Column, Layout};
 use kafkalog::internal::compress::Compressor;
 use kafkalog::internal::format::control::ControlType;
@@ -177,7 +177,7 @@ fn read(folder: &Path, isolation_level: IsolationLevel) -> u64 {
     };
     let ranges = plan(folder, isolation_level);
     let mut reader =
-        RecordReader::try_new(ranges, ReadOptions::default(), columns).expect("options");
+        RangeReader::try_new(ranges, ReadOptions::default(), columns).expect("options");
     let mut rows = 0;
     while let Some(batch) = reader.next_batch().expect("a batch") {
         rows += batch.num_rows() as u64;

@@ -44,7 +44,7 @@ use std::time::Instant;
 
 use kafkalog::internal::arrow::columns::ColumnOptions;
 use kafkalog::internal::arrow::parallel::ParallelReader;
-use kafkalog::internal::arrow::reader::RecordReader;
+use kafkalog::internal::arrow::reader::RangeReader;
 use kafkalog::internal::arrow::schema::{Column, Layout};
 use kafkalog::internal::compress::{DecodeLimit, Decompressor};
 use kafkalog::internal::format::batch::{
@@ -268,7 +268,7 @@ fn read_past_damage(ranges: &[PartitionRange], layout: Layout) -> u64 {
 }
 
 fn count(ranges: &[PartitionRange], reading: ReadOptions, options: ColumnOptions) -> u64 {
-    let mut reader = RecordReader::try_new(ranges.to_vec(), reading, options).expect("options");
+    let mut reader = RangeReader::try_new(ranges.to_vec(), reading, options).expect("options");
     let mut rows = 0;
     while let Some(batch) = reader.next_batch().expect("a batch") {
         rows += batch.num_rows() as u64;
@@ -280,7 +280,7 @@ fn count(ranges: &[PartitionRange], reading: ReadOptions, options: ColumnOptions
 fn read_held(ranges: &[PartitionRange], layout: Layout) -> u64 {
     let options = options(layout, &FOUR);
     let mut reader =
-        RecordReader::try_new(ranges.to_vec(), ReadOptions::default(), options).expect("options");
+        RangeReader::try_new(ranges.to_vec(), ReadOptions::default(), options).expect("options");
     let (mut held, mut rows) = (None, 0);
     while let Some(batch) = reader.next_batch().expect("a batch") {
         rows += batch.num_rows() as u64;

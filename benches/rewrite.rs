@@ -34,7 +34,7 @@ use kafkalog::internal::compress::{Codec, Compressor, DecodeLimit, Decompressor}
 use kafkalog::internal::format::batch::{BatchHeader, CRC_AT, RECORD_BATCH_OVERHEAD};
 use kafkalog::internal::log::config::LogConfig;
 use kafkalog::internal::log::dir::CLEAN_SHUTDOWN;
-use kafkalog::internal::tools::recover::{RecoverOptions, recover};
+use kafkalog::internal::tools::recover::{RecoverySettings, recover};
 use kafkalog::internal::tools::rewrite::{RewriteOptions, rewrite};
 use kafkalog::internal::types::Compression;
 
@@ -71,7 +71,7 @@ fn generate(log_dir: &Path, codec: Compression) -> Vec<u8> {
             value.into_bytes(),
         )
     });
-    recover(log_dir, &RecoverOptions::at(NOW)).expect("indexes and checkpoints");
+    recover(log_dir, &RecoverySettings::at(NOW)).expect("indexes and checkpoints");
     fs::write(
         log_dir.join(CLEAN_SHUTDOWN),
         "{\"version\":0,\"brokerEpoch\":-1}",

@@ -18,7 +18,7 @@ pub mod arrow {
         pub use crate::arrow::parallel::ParallelReader;
     }
     pub mod reader {
-        pub use crate::arrow::reader::RecordReader;
+        pub use crate::arrow::reader::RangeReader;
     }
     pub mod schema {
         pub use crate::arrow::schema::{Column, Layout};
@@ -89,7 +89,7 @@ pub mod io {
         pub use crate::io::appender::SyncPolicy;
     }
     pub mod disk {
-        pub use crate::io::disk::{Disk, Failure, Faults, Step};
+        pub use crate::io::disk::{Disk, DiskStep, Faults, InjectedFailure};
     }
     pub mod interrupt {
         pub use crate::io::interrupt::with_cancellation;
@@ -148,7 +148,8 @@ pub mod records {
     }
     pub mod filtered {
         pub use crate::records::filtered::{
-            BatchFilter, BatchRetention, BatchVerdict, FilterRules, Filtered, Outcome, RecordFilter,
+            BatchFilter, BatchRetention, BatchVerdict, FilterRules, Filtered, FilteredBatch,
+            RecordFilter,
         };
     }
     pub mod legacy {
@@ -162,7 +163,7 @@ pub mod records {
         pub use crate::records::validate::LeaderRules;
     }
     pub mod walk {
-        pub use crate::records::walk::Walk;
+        pub use crate::records::walk::RecordDecoder;
     }
 }
 pub mod scan {
@@ -182,7 +183,7 @@ pub mod scan {
         pub use crate::scan::lost::LostRange;
     }
     pub mod transactions {
-        pub use crate::scan::transactions::Transactions;
+        pub use crate::scan::transactions::LogTransactions;
     }
     pub mod verbatim {
         pub use crate::scan::verbatim::WholeBatches;
@@ -226,14 +227,14 @@ pub mod tools {
     pub mod compact {
         pub use crate::tools::compact::cleanable::Cleanable;
         pub use crate::tools::compact::{
-            CleanedTo, Cleaner, CleanerLines, CleanerSettings, CleanerStats, Turn,
+            CleanedTo, Cleaner, CleanerLines, CleanerSettings, CleanerStats, CleaningPass,
         };
     }
     pub mod rebuild {
         pub use crate::tools::rebuild::{Level, RebuildOptions, rebuild_indexes};
     }
     pub mod recover {
-        pub use crate::tools::recover::{OnLoss, RecoverOptions, recover};
+        pub use crate::tools::recover::{OnLoss, RecoverySettings, recover};
         pub mod report {
             pub use crate::tools::recover::report::PartitionReport;
         }

@@ -20,7 +20,7 @@ use crate::segment::reader::ReadOptions;
 use crate::segment::skipping::OnCorrupt;
 use crate::tables;
 use crate::tables::metadata_state::AllRefused;
-use crate::tables::offset_rows::{OffsetReader, Wanted};
+use crate::tables::offset_rows::{OffsetReader, WantedRows};
 use crate::tables::reader::TableReader;
 use crate::tables::topic::Show;
 
@@ -86,7 +86,7 @@ pub(crate) enum Request {
         /// Their ranges.
         ranges: Vec<PartitionRange>,
         /// Selection of rows.
-        wanted: Wanted,
+        wanted: WantedRows,
     },
     /// Records of internal topics, decoded.
     Tables {
@@ -133,16 +133,18 @@ impl Request {
             }
             Self::Batches { .. } => batch_schema(),
             Self::Tables { .. } | Self::Metadata { .. } => tables::reader::schema(),
-            Self::Offsets { wanted, .. } => tables::offset_rows::schema(*wanted == Wanted::History),
+            Self::Offsets { wanted, .. } => {
+                tables::offset_rows::schema(*wanted == WantedRows::History)
+            }
         }
     }
 }
 
 #[derive(Debug)]
-enum State {
+enum OpenScan {
     /// Nothing is open before the first row is asked for.
     Planned(Request),
-    One(Box<reader::RecordReader>),
+    One(Box<reader::RangeReader>),
     Many(Box<ParallelReader>),
     Batches(Box<BatchReader>),
     Tables(Box<TableReader>),
@@ -150,7 +152,7 @@ enum State {
     Ended,
 }
 
-impl State {
+impl OpenScan {
     fn open(request: Request) -> Result<Self> {
         Ok(match request {
             Request::Batches {
@@ -191,7 +193,7 @@ impl State {
                     let reader = ParallelReader::try_new(ranges, threads, options, &columns)?;
                     Self::Many(Box::new(reader))
                 } else {
-                    let reader = reader::RecordReader::try_new(ranges, options, columns)?;
+                    let reader = reader::RangeReader::try_new(ranges, options, columns)?;
                     Self::One(Box::new(reader))
                 }
             }
@@ -221,7 +223,7 @@ impl State {
 #[derive(Debug)]
 pub struct RecordReader {
     schema: SchemaRef,
-    state: State,
+    state: OpenScan,
     metrics: (Metrics, u64),
     undecoded: u64,
     refused: Arc<AllRefused>,
@@ -238,7 +240,7 @@ impl RecordReader {
             schema: request.schema(),
             remaining: request.limit(),
             returned: 0,
-            state: State::Planned(request),
+            state: OpenScan::Planned(request),
             metrics: Default::default(),
             undecoded: 0,
             refused: Arc::default(),
@@ -252,41 +254,44 @@ impl RecordReader {
     /// [`Error::Io`](crate::Error::Io), and whatever is wrong with the bytes, with file and position.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         if self.remaining == Some(0) {
-            self.state = State::Ended;
+            self.state = OpenScan::Ended;
         }
-        if let State::Planned(_) = self.state {
-            let State::Planned(request) = std::mem::replace(&mut self.state, State::Ended) else {
+        if let OpenScan::Planned(_) = self.state {
+            let OpenScan::Planned(request) = std::mem::replace(&mut self.state, OpenScan::Ended)
+            else {
                 return Ok(None);
             };
-            self.state = State::open(request)?;
-            if let State::Offsets(reader) = &self.state {
+            self.state = OpenScan::open(request)?;
+            if let OpenScan::Offsets(reader) = &self.state {
                 self.refused = reader.refused();
             }
         }
         let (next, metrics) = match &mut self.state {
-            State::One(reader) => (reader.next_batch(), reader.metrics()),
-            State::Many(reader) => (reader.next_batch(), reader.metrics()),
-            State::Batches(reader) => (reader.next_batch(), reader.metrics()),
-            State::Offsets(reader) => (reader.next_batch(), reader.metrics()),
-            State::Tables(reader) => {
+            OpenScan::One(reader) => (reader.next_batch(), reader.metrics()),
+            OpenScan::Many(reader) => (reader.next_batch(), reader.metrics()),
+            OpenScan::Batches(reader) => (reader.next_batch(), reader.metrics()),
+            OpenScan::Offsets(reader) => (reader.next_batch(), reader.metrics()),
+            OpenScan::Tables(reader) => {
                 let next = reader.next_batch();
                 self.undecoded = reader.undecoded();
                 (next, reader.metrics())
             }
-            State::Planned(_) | State::Ended => return Ok(None),
+            OpenScan::Planned(_) | OpenScan::Ended => return Ok(None),
         };
         self.metrics = metrics;
         let lost = match &mut self.state {
-            State::One(reader) => reader.take_lost(),
-            State::Many(reader) => reader.take_lost(),
-            State::Batches(reader) => reader.take_lost(),
-            State::Tables(_) | State::Offsets(_) | State::Planned(_) | State::Ended => Vec::new(),
+            OpenScan::One(reader) => reader.take_lost(),
+            OpenScan::Many(reader) => reader.take_lost(),
+            OpenScan::Batches(reader) => reader.take_lost(),
+            OpenScan::Tables(_) | OpenScan::Offsets(_) | OpenScan::Planned(_) | OpenScan::Ended => {
+                Vec::new()
+            }
         };
         for range in lost {
             lost::add(&mut self.lost, range);
         }
         if !matches!(next, Ok(Some(_))) {
-            self.state = State::Ended;
+            self.state = OpenScan::Ended;
         }
         Ok(next?.map(|batch| self.within_limit(batch)))
     }

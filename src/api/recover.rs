@@ -106,7 +106,7 @@ impl RecoverOptions {
 /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a directory for the result that lies inside the source;
 /// [`Error::Io`](crate::Error::Io).
 pub fn recover(path: impl AsRef<Path>, options: &RecoverOptions) -> Result<RecoveryReport> {
-    let how = tool::RecoverOptions {
+    let how = tool::RecoverySettings {
         clean: options.clean,
         recovery_point: options.recovery_point,
         log_start_offset: options.log_start_offset,
@@ -114,7 +114,7 @@ pub fn recover(path: impl AsRef<Path>, options: &RecoverOptions) -> Result<Recov
         on_loss: options.on_loss,
         dry_run: options.dry_run,
         out: options.out.as_deref().map(absolute).transpose()?,
-        ..tool::RecoverOptions::at(options.now_ms.unwrap_or_else(now_ms))
+        ..tool::RecoverySettings::at(options.now_ms.unwrap_or_else(now_ms))
     };
     tool::recover(&absolute(path.as_ref())?, &how)
 }

@@ -19,7 +19,7 @@ use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
 use crate::records::legacy;
 use crate::scan::batches::OpenBatches;
 use crate::scan::lost::{LostRange, PastDamage};
-use crate::scan::planned::{Opening, PlannedSegments, Turn};
+use crate::scan::planned::{NextSegment, Opening, PlannedSegments};
 use crate::scan::range::{PartitionRange, known_partition, known_topic};
 use crate::segment::metrics::Metrics;
 use crate::segment::skipping::OnCorrupt;
@@ -30,7 +30,7 @@ use crate::types::{Compression, Offset, Position, TimestampMs};
 const ROWS: usize = 8192;
 
 /// A column, made of all rows.
-type Make = fn(&[Row]) -> ArrayRef;
+type Make = fn(&[BatchRow]) -> ArrayRef;
 
 /// The columns, in order; each makes an array of its own type.
 const COLUMNS: [(&str, Make); 23] = [
@@ -103,22 +103,22 @@ const COLUMNS: [(&str, Make); 23] = [
     ("isValid", |rows| flags(rows, |row| row.is_valid)),
 ];
 
-fn text(rows: &[Row], value: impl Fn(&Row) -> Option<&str>) -> ArrayRef {
+fn text(rows: &[BatchRow], value: impl Fn(&BatchRow) -> Option<&str>) -> ArrayRef {
     Arc::new(rows.iter().map(value).collect::<StringArray>())
 }
 
-fn flags(rows: &[Row], value: impl Fn(&Row) -> Option<bool>) -> ArrayRef {
+fn flags(rows: &[BatchRow], value: impl Fn(&BatchRow) -> Option<bool>) -> ArrayRef {
     Arc::new(rows.iter().map(value).collect::<BooleanArray>())
 }
 
 fn numbers<T: ArrowPrimitiveType>(
-    rows: &[Row],
-    value: impl Fn(&Row) -> Option<T::Native>,
+    rows: &[BatchRow],
+    value: impl Fn(&BatchRow) -> Option<T::Native>,
 ) -> ArrayRef {
     Arc::new(rows.iter().map(value).collect::<PrimitiveArray<T>>())
 }
 
-fn times(rows: &[Row], value: impl Fn(&Row) -> TimestampMs) -> ArrayRef {
+fn times(rows: &[BatchRow], value: impl Fn(&BatchRow) -> TimestampMs) -> ArrayRef {
     let values = rows.iter().map(value);
     let times = PrimitiveArray::<TimestampMillisecondType>::from_iter_values(values);
     Arc::new(times.with_timezone("UTC"))
@@ -131,9 +131,9 @@ pub(crate) fn batch_schema() -> SchemaRef {
     Arc::new(Schema::new(COLUMNS.map(field).to_vec()))
 }
 
-/// Place of a batch.
+/// BatchOrigin of a batch.
 #[derive(Debug)]
-struct Place {
+struct BatchOrigin {
     topic: String,
     partition: i32,
     segment: String,
@@ -141,8 +141,8 @@ struct Place {
 
 /// A batch.
 #[derive(Debug)]
-struct Row {
-    place: Arc<Place>,
+struct BatchRow {
+    place: Arc<BatchOrigin>,
     position: Position,
     header: BatchHeader,
     /// The first offset; `None` if it cannot be known.
@@ -151,7 +151,7 @@ struct Row {
 }
 
 /// An Arrow batch of these rows.
-fn batch_of(rows: &[Row]) -> Result<RecordBatch> {
+fn batch_of(rows: &[BatchRow]) -> Result<RecordBatch> {
     let arrays = COLUMNS.iter().map(|(_, make)| aligned(&make(rows)));
     let arrays = arrays.collect::<Result<_>>()?;
     RecordBatch::try_new(batch_schema(), arrays)
@@ -177,7 +177,7 @@ pub struct BatchReader {
     segments: PlannedSegments,
     check_crcs: bool,
     on_corrupt: OnCorrupt,
-    open: Option<(Batches, Arc<Place>)>,
+    open: Option<(OpenSegmentBatches, Arc<BatchOrigin>)>,
     failed: Option<Error>,
     metrics: Metrics,
     rows: u64,
@@ -186,7 +186,7 @@ pub struct BatchReader {
 
 /// The batches of the open segment.
 #[derive(Debug)]
-enum Batches {
+enum OpenSegmentBatches {
     /// From header to header.
     Planned(OpenBatches),
     /// Past damage.
@@ -256,7 +256,7 @@ impl BatchReader {
         (!rows.is_empty()).then(|| batch_of(&rows)).transpose()
     }
 
-    fn next_row(&mut self) -> Result<Option<Row>> {
+    fn next_row(&mut self) -> Result<Option<BatchRow>> {
         loop {
             let Some((open, place)) = &mut self.open else {
                 if !self.next_segment()? {
@@ -265,8 +265,8 @@ impl BatchReader {
                 continue;
             };
             let open = match open {
-                Batches::Planned(open) => open,
-                Batches::Past(past) => {
+                OpenSegmentBatches::Planned(open) => open,
+                OpenSegmentBatches::Past(past) => {
                     let place = Arc::clone(place);
                     let range = self.segments.range();
                     let next = past.next_batch(range, &mut self.metrics, &mut self.lost)?;
@@ -275,7 +275,7 @@ impl BatchReader {
                         self.open = None;
                         continue;
                     };
-                    return Ok(Some(Row {
+                    return Ok(Some(BatchRow {
                         place,
                         position,
                         first: Some(header.base_offset),
@@ -315,7 +315,7 @@ impl BatchReader {
             if first.is_some_and(|first| first >= end) {
                 continue;
             }
-            return Ok(Some(Row {
+            return Ok(Some(BatchRow {
                 place: Arc::clone(place),
                 position,
                 header,
@@ -328,22 +328,24 @@ impl BatchReader {
     fn next_segment(&mut self) -> Result<bool> {
         loop {
             match self.segments.next_turn()? {
-                Some(Turn::Open(opened)) => {
+                Some(NextSegment::Open(opened)) => {
                     self.metrics.segments = self.metrics.segments.saturating_add(1);
                     let range = self.segments.range();
-                    let place = Place {
+                    let place = BatchOrigin {
                         topic: range.topic.clone(),
                         partition: range.partition,
                         segment: opened.segment.file_name.clone(),
                     };
                     let batches = match self.on_corrupt {
-                        OnCorrupt::Raise => Batches::Planned(OpenBatches::new(opened)),
-                        OnCorrupt::Skip => Batches::Past(Box::new(PastDamage::open(&opened)?)),
+                        OnCorrupt::Raise => OpenSegmentBatches::Planned(OpenBatches::new(opened)),
+                        OnCorrupt::Skip => {
+                            OpenSegmentBatches::Past(Box::new(PastDamage::open(&opened)?))
+                        }
                     };
                     self.open = Some((batches, Arc::new(place)));
                     return Ok(true);
                 }
-                Some(Turn::Gone(_)) => {
+                Some(NextSegment::Gone(_)) => {
                     self.metrics.segments_lost = self.metrics.segments_lost.saturating_add(1);
                 }
                 None => return Ok(false),

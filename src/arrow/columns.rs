@@ -9,12 +9,12 @@ use arrow_buffer::BooleanBufferBuilder;
 use arrow_schema::SchemaRef;
 
 use super::fixed::{Fixed, FixedColumn};
-use super::headers::{self, Headers};
-use super::payload::{Gathered, Part};
+use super::headers::{self, HeadersBuilder};
+use super::payload::{Gathered, PayloadPart};
 use super::rows::{RowBytes, Rows};
 use super::schema::{Column, Filling, Layout, TimestampUnit, record_schema};
 use super::sources::{DataBuffers, Sources};
-use super::text::Text;
+use super::text::StringColumn;
 use super::views::Views;
 use crate::error::{Error, Result};
 use crate::format::batch::BatchHeader;
@@ -79,10 +79,10 @@ impl Default for ColumnOptions {
 /// A column being built.
 #[derive(Debug)]
 enum Builder {
-    Gathered(Gathered, Part),
-    Views(Views, Part),
-    Headers(Box<Headers>),
-    Text(Text, TextOf),
+    Gathered(Gathered, PayloadPart),
+    Views(Views, PayloadPart),
+    Headers(Box<HeadersBuilder>),
+    Text(StringColumn, TextOf),
     Flag(BooleanBufferBuilder, fn(&BatchHeader) -> bool),
     Fixed(Fixed, FixedColumn),
 }
@@ -376,10 +376,10 @@ impl Builder {
                 Layout::Binary => Self::Gathered(Gathered::new(1024, 1024), part),
                 Layout::View => Self::Views(Views::new(1024), part),
             },
-            Filling::Headers => Self::Headers(Box::new(Headers::new(layout, 1024))),
-            Filling::SegmentText(of) => Self::Text(Text::new(layout), TextOf::Segment(of)),
-            Filling::BatchText(of) => Self::Text(Text::new(layout), TextOf::Batch(of)),
-            Filling::ControlText(of) => Self::Text(Text::new(layout), TextOf::Control(of)),
+            Filling::Headers => Self::Headers(Box::new(HeadersBuilder::new(layout, 1024))),
+            Filling::SegmentText(of) => Self::Text(StringColumn::new(layout), TextOf::Segment(of)),
+            Filling::BatchText(of) => Self::Text(StringColumn::new(layout), TextOf::Batch(of)),
+            Filling::ControlText(of) => Self::Text(StringColumn::new(layout), TextOf::Control(of)),
             Filling::Flag(of) => Self::Flag(BooleanBufferBuilder::new(1024), of),
             Filling::Timestamp => Self::Fixed(Fixed::default(), options.unit.column()),
             Filling::Numbers(_, column) => Self::Fixed(Fixed::default(), column),
@@ -421,7 +421,7 @@ impl Builder {
     }
 }
 
-fn append_text(builder: &mut Text, of: TextOf, rows: &Rows<'_>) -> Result<()> {
+fn append_text(builder: &mut StringColumn, of: TextOf, rows: &Rows<'_>) -> Result<()> {
     match of {
         TextOf::Segment(of) => builder.repeat(of(rows.context), rows.slots.len()),
         TextOf::Batch(of) => {

@@ -16,7 +16,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
 use self::columns::InputColumns;
-use self::fill::{Filled, MOST, Wanted, too_large};
+use self::fill::{FilledBatch, MOST, RowLimits, too_large};
 #[cfg(feature = "python")]
 pub(crate) use self::keys::partition_for_key;
 #[cfg(feature = "python")]
@@ -165,7 +165,7 @@ impl Encoder {
     /// Makes a batch of what was filled, compressed if need be: that which begins at `start`. Returns its header.
     fn seal(
         &mut self,
-        filled: &Filled,
+        filled: &FilledBatch,
         start: usize,
         codec: Codec,
         now_ms: TimestampMs,
@@ -188,7 +188,7 @@ impl Encoder {
     }
 
     /// The header of what was filled, but for size and checksum.
-    fn header(&self, filled: &Filled, codec: Codec, now_ms: TimestampMs) -> BatchHeader {
+    fn header(&self, filled: &FilledBatch, codec: Codec, now_ms: TimestampMs) -> BatchHeader {
         let timestamp_type = self.options.rules.timestamp_type;
         BatchHeader {
             base_offset: filled.base_offset,
@@ -281,7 +281,7 @@ impl PendingRows<'_> {
         };
         let mut most_rows = usize::MAX;
         loop {
-            let wanted = Wanted {
+            let wanted = RowLimits {
                 from: self.at,
                 start: fill_at,
                 limit: options.batch_size.min(options.max_message_bytes),

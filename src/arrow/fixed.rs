@@ -7,7 +7,7 @@ use arrow_buffer::{NullBuffer, NullBufferBuilder, ScalarBuffer};
 use bytemuck::Pod;
 
 use super::payload::did_not_grow;
-use super::pool::Block;
+use super::pool::PooledBlock;
 use super::rows::Rows;
 use crate::error::{Error, Result};
 use crate::records::RecordSlot;
@@ -17,7 +17,7 @@ use crate::scan::reader::Context;
 /// A column being built.
 #[derive(Debug)]
 pub struct Fixed {
-    block: Block,
+    block: PooledBlock,
     rows: usize,
     nulls: NullBufferBuilder,
 }
@@ -25,7 +25,7 @@ pub struct Fixed {
 impl Default for Fixed {
     fn default() -> Self {
         Self {
-            block: Block::new(8192),
+            block: PooledBlock::new(8192),
             rows: 0,
             nulls: NullBufferBuilder::new(0),
         }

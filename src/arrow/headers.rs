@@ -9,7 +9,7 @@ use arrow_array::{ArrayRef, ListArray, StructArray};
 use arrow_buffer::{NullBufferBuilder, ScalarBuffer};
 
 use super::payload::{Gathered, ascending, did_not_grow};
-use super::pool::Block;
+use super::pool::PooledBlock;
 use super::rows::RowBytes;
 use super::schema::{Layout, header_fields, header_item};
 use super::sources::{DataBuffers, SourceBytes, Sources};
@@ -20,7 +20,7 @@ use crate::format::varint::get_varint;
 use crate::records::RecordSlot;
 
 /// Position of a string and its length; `None` for null; `None` for null.
-type Place = Option<(usize, u32)>;
+type StringPlace = Option<(usize, u32)>;
 
 /// Keys and values.
 #[derive(Debug)]
@@ -41,8 +41,8 @@ impl Strings {
     fn push(
         &mut self,
         source: RowBytes<'_>,
-        (key, key_bytes): (Place, &[u8]),
-        (value, value_bytes): (Place, &[u8]),
+        (key, key_bytes): (StringPlace, &[u8]),
+        (value, value_bytes): (StringPlace, &[u8]),
         sources: &mut Sources,
     ) -> Result<bool> {
         match (self, source) {
@@ -77,7 +77,7 @@ impl Strings {
 fn push_key(
     keys: &mut TextViews,
     source: SourceBytes<'_>,
-    (place, bytes): (Place, &[u8]),
+    (place, bytes): (StringPlace, &[u8]),
     sources: &mut Sources,
 ) -> Result<bool> {
     let Some((start, len)) = place else {
@@ -91,20 +91,20 @@ fn push_key(
 
 /// The headers column being built.
 #[derive(Debug)]
-pub(crate) struct Headers {
+pub(crate) struct HeadersBuilder {
     layout: Layout,
-    ends: Block,
+    ends: PooledBlock,
     rows: usize,
     count: usize,
     nulls: NullBufferBuilder,
     strings: Strings,
 }
 
-impl Headers {
+impl HeadersBuilder {
     /// An empty column.
     #[must_use]
     pub(crate) fn new(layout: Layout, rows: usize) -> Self {
-        let ends = Block::new(rows.saturating_add(1).saturating_mul(4));
+        let ends = PooledBlock::new(rows.saturating_add(1).saturating_mul(4));
         Self {
             layout,
             ends,
@@ -233,7 +233,7 @@ pub(crate) fn size(slot: &RecordSlot, source: &[u8]) -> usize {
 }
 
 /// A length and that many bytes; the place is `None` for a negative length, which is null.
-fn next<'a>(source: &'a [u8], at: &mut usize) -> Option<(Place, &'a [u8])> {
+fn next<'a>(source: &'a [u8], at: &mut usize) -> Option<(StringPlace, &'a [u8])> {
     let len = get_varint(source, at)?;
     let start = *at;
     let end = start.checked_add(usize::try_from(len.max(0)).ok()?)?;
@@ -280,7 +280,7 @@ mod tests {
             ..RecordSlot::default()
         };
         for layout in [Layout::Binary, Layout::View] {
-            let (mut column, mut sources) = (Headers::new(layout, 1), Sources::default());
+            let (mut column, mut sources) = (HeadersBuilder::new(layout, 1), Sources::default());
             let region = Region::heap(source.clone());
             let kept = sources.of(ChunkBytes::Region(&region)).unwrap();
             let bytes = match layout {

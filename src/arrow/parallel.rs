@@ -14,7 +14,7 @@ use std::time::Duration;
 use arrow_array::RecordBatch;
 
 use super::columns::{ColumnOptions, FULL};
-use super::reader::{Done, RecordReader};
+use super::reader::{RangeReader, ReadProgress};
 use crate::error::{Error, Result};
 use crate::io::interrupt;
 use crate::io::threads::{lock, wait};
@@ -38,22 +38,22 @@ const PACE: Duration = Duration::from_millis(50);
 /// Reads ranges with several threads. Batches come in the same order as from one thread; they end where pieces end.
 #[derive(Debug)]
 pub struct ParallelReader {
-    shared: Arc<Shared>,
+    shared: Arc<PieceQueue>,
     /// Taken by a thread or by us, in order.
-    under_way: VecDeque<Piece>,
+    under_way: VecDeque<PieceSource>,
     own: Own,
     threads: Vec<JoinHandle<()>>,
     /// The process that has the threads. In a fork of it they are gone, and a lock that one of them held stays locked.
     process: u32,
-    done: Done,
+    done: ReadProgress,
 }
 
-/// State that the threads share.
+/// QueueState that the threads share.
 #[derive(Debug)]
-struct Shared {
+struct PieceQueue {
     /// Not taken yet; under a lock of its own, as finding the next piece takes a while.
     pieces: Mutex<Pieces>,
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     /// Notified when fewer pieces are under way, or there are no more.
     room: Condvar,
     /// The consumer wants no more.
@@ -61,9 +61,9 @@ struct Shared {
 }
 
 #[derive(Debug)]
-struct State {
+struct QueueState {
     /// Taken, in order, and not yet known to the consumer.
-    taken: VecDeque<Piece>,
+    taken: VecDeque<PieceSource>,
     /// Being looked for, or taken and not yet given to the consumer as a whole.
     under_way: usize,
     /// Most pieces under way.
@@ -76,31 +76,31 @@ struct State {
     is_over: bool,
 }
 
-/// State of a piece.
+/// QueueState of a piece.
 #[derive(Debug)]
-enum Piece {
+enum PieceSource {
     /// A thread that will send what it makes of it.
-    Sent(Receiver<Step>),
+    Sent(Receiver<PieceStep>),
     Own,
 }
 
-/// Step of reading a piece.
+/// PieceStep of reading a piece.
 #[derive(Debug)]
-enum Step {
+enum PieceStep {
     Batch(RecordBatch),
     /// There is no more after this batch, if there is one.
-    End(Option<RecordBatch>, Done),
+    End(Option<RecordBatch>, ReadProgress),
     Failed(Error),
 }
 
-/// Piece that the consumer's thread reads.
+/// PieceSource that the consumer's thread reads.
 #[derive(Debug)]
 struct Own {
-    reader: RecordReader,
+    reader: RangeReader,
     /// In the middle of a piece.
     is_reading: bool,
     /// Of our pieces, in order.
-    steps: VecDeque<Step>,
+    steps: VecDeque<PieceStep>,
 }
 
 impl ParallelReader {
@@ -114,7 +114,7 @@ impl ParallelReader {
         options: ReadOptions,
         columns: &ColumnOptions,
     ) -> Result<Self> {
-        let reader = RecordReader::try_new(Vec::new(), options, columns.clone())?;
+        let reader = RangeReader::try_new(Vec::new(), options, columns.clone())?;
         let size = columns.batch_bytes as u64 / 4;
         let size = size.clamp(*PIECE_BYTES.start(), *PIECE_BYTES.end());
         let total = ranges
@@ -124,11 +124,11 @@ impl ParallelReader {
         let pieces =
             usize::try_from(total.checked_div(size).unwrap_or_default()).unwrap_or(usize::MAX);
         let others = threads.saturating_sub(1).min(pieces);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(PieceQueue {
             pieces: Mutex::new(
                 Pieces::new(ranges, size, NoIndexEntry::WalkHeaders).on_corrupt(options.on_corrupt),
             ),
-            state: Mutex::new(State {
+            state: Mutex::new(QueueState {
                 taken: VecDeque::new(),
                 under_way: 0,
                 most: others.saturating_add(1).saturating_mul(UNDER_WAY),
@@ -149,7 +149,7 @@ impl ParallelReader {
             },
             threads: Vec::with_capacity(others),
             process: std::process::id(),
-            done: Done::default(),
+            done: ReadProgress::default(),
         };
         for _ in 0..others {
             let (shared, columns) = (Arc::clone(&all.shared), columns.clone());
@@ -194,10 +194,10 @@ impl ParallelReader {
             }
             self.shared.enter().tell(&mut self.under_way);
             let step = match self.under_way.front() {
-                Some(Piece::Own) => self.own.steps.pop_front(),
-                Some(Piece::Sent(receiver)) => match receiver.try_recv() {
+                Some(PieceSource::Own) => self.own.steps.pop_front(),
+                Some(PieceSource::Sent(receiver)) => match receiver.try_recv() {
                     Ok(step) => Some(step),
-                    Err(TryRecvError::Disconnected) => Some(Step::Failed(ended_early())),
+                    Err(TryRecvError::Disconnected) => Some(PieceStep::Failed(ended_early())),
                     Err(TryRecvError::Empty) => None,
                 },
                 None => None,
@@ -206,27 +206,27 @@ impl ParallelReader {
                 Some(step) => step,
                 None if self.read() => continue,
                 None => match self.under_way.front() {
-                    Some(Piece::Sent(receiver)) => match receiver.recv_timeout(PACE) {
+                    Some(PieceSource::Sent(receiver)) => match receiver.recv_timeout(PACE) {
                         Ok(step) => step,
                         Err(RecvTimeoutError::Timeout) => continue,
-                        Err(RecvTimeoutError::Disconnected) => Step::Failed(ended_early()),
+                        Err(RecvTimeoutError::Disconnected) => PieceStep::Failed(ended_early()),
                     },
-                    Some(Piece::Own) => Step::Failed(ended_early()),
+                    Some(PieceSource::Own) => PieceStep::Failed(ended_early()),
                     // Whoever fails while looking for a piece takes it along.
-                    None if self.shared.pieces.is_poisoned() => Step::Failed(ended_early()),
+                    None if self.shared.pieces.is_poisoned() => PieceStep::Failed(ended_early()),
                     None => return Ok(None),
                 },
             };
             match step {
-                Step::Batch(batch) => return Ok(Some(batch)),
-                Step::End(batch, done) => {
+                PieceStep::Batch(batch) => return Ok(Some(batch)),
+                PieceStep::End(batch, done) => {
                     self.under_way.pop_front();
                     self.end(done);
                     if batch.is_some() {
                         return Ok(batch);
                     }
                 }
-                Step::Failed(error) => {
+                PieceStep::Failed(error) => {
                     self.stop();
                     return Err(error);
                 }
@@ -240,7 +240,7 @@ impl ParallelReader {
             let ranges = self
                 .shared
                 .reserve(false)
-                .then(|| self.shared.take(Piece::Own));
+                .then(|| self.shared.take(PieceSource::Own));
             // Others may have taken pieces since, which come before.
             self.shared.enter().tell(&mut self.under_way);
             let Some(Some(ranges)) = ranges else {
@@ -252,13 +252,13 @@ impl ParallelReader {
             return false;
         }
         let step = step(&mut self.own.reader);
-        self.own.is_reading = matches!(step, Step::Batch(_));
+        self.own.is_reading = matches!(step, PieceStep::Batch(_));
         self.own.steps.push_back(step);
         true
     }
 
     /// Counts a piece. Those to come are made to give a batch, not quite full, so that they do not give two.
-    fn end(&mut self, done: Done) {
+    fn end(&mut self, done: ReadProgress) {
         for range in done.lost {
             lost::add(&mut self.done.lost, range);
         }
@@ -307,8 +307,8 @@ impl Drop for ParallelReader {
     }
 }
 
-impl Shared {
-    fn enter(&self) -> MutexGuard<'_, State> {
+impl PieceQueue {
+    fn enter(&self) -> MutexGuard<'_, QueueState> {
         lock(&self.state)
     }
 
@@ -326,7 +326,7 @@ impl Shared {
     }
 
     /// Takes the next piece, for which there is room, and tells the consumer; `None` when there are no more.
-    fn take(&self, piece: Piece) -> Option<Vec<PartitionRange>> {
+    fn take(&self, piece: PieceSource) -> Option<Vec<PartitionRange>> {
         let mut pieces = lock(&self.pieces);
         pieces.set_size(self.enter().size);
         let ranges = pieces.next();
@@ -344,9 +344,9 @@ impl Shared {
     }
 }
 
-impl State {
+impl QueueState {
     /// Tells the consumer of the pieces that were taken.
-    fn tell(&mut self, under_way: &mut VecDeque<Piece>) {
+    fn tell(&mut self, under_way: &mut VecDeque<PieceSource>) {
         under_way.append(&mut self.taken);
     }
 }
@@ -360,31 +360,31 @@ fn ended_early() -> Error {
 }
 
 /// Reads on in a piece.
-fn step(reader: &mut RecordReader) -> Step {
+fn step(reader: &mut RangeReader) -> PieceStep {
     match reader.next_batch() {
-        Ok(Some(batch)) if !reader.has_ended() => Step::Batch(batch),
-        Ok(batch) => Step::End(batch, reader.take_done()),
-        Err(error) => Step::Failed(error),
+        Ok(Some(batch)) if !reader.has_ended() => PieceStep::Batch(batch),
+        Ok(batch) => PieceStep::End(batch, reader.take_done()),
+        Err(error) => PieceStep::Failed(error),
     }
 }
 
-fn work(shared: &Shared, options: ReadOptions, columns: ColumnOptions) {
+fn work(shared: &PieceQueue, options: ReadOptions, columns: ColumnOptions) {
     // One reader for all pieces, for its contexts and what it knows of sizes. Its options were tried before; should it
     // fail all the same, the others read all.
-    let Ok(mut reader) = RecordReader::try_new(Vec::new(), options, columns) else {
+    let Ok(mut reader) = RangeReader::try_new(Vec::new(), options, columns) else {
         return;
     };
     while shared.reserve(true) {
         let (sender, receiver) = sync_channel(QUEUE);
-        let Some(ranges) = shared.take(Piece::Sent(receiver)) else {
+        let Some(ranges) = shared.take(PieceSource::Sent(receiver)) else {
             return;
         };
         reader.restart(ranges);
         loop {
             let step = step(&mut reader);
             let (ended, failed) = (
-                matches!(step, Step::End(..)),
-                matches!(step, Step::Failed(_)),
+                matches!(step, PieceStep::End(..)),
+                matches!(step, PieceStep::Failed(_)),
             );
             if sender.send(step).is_err() || failed {
                 // The consumer is gone, or will not read on after an error.

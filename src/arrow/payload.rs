@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, BinaryArray, StringArray};
 use arrow_buffer::{Buffer, NullBuffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
 
-use super::pool::Block;
+use super::pool::PooledBlock;
 use crate::error::{Error, Result};
 use crate::io::words::Words;
 use crate::records::RecordSlot;
@@ -15,14 +15,14 @@ const SLACK: usize = 128;
 
 /// Payload of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum PayloadPart {
     /// The key.
     Key,
     /// The value.
     Value,
 }
 
-impl Part {
+impl PayloadPart {
     /// The bytes, `None` for null.
     #[must_use]
     pub fn bytes(self, slot: RecordSlot, source: &[u8]) -> Option<&[u8]> {
@@ -36,8 +36,8 @@ impl Part {
 /// Offsets and gathered bytes.
 #[derive(Debug)]
 pub(crate) struct Gathered {
-    offsets: Block,
-    data: Block,
+    offsets: PooledBlock,
+    data: PooledBlock,
     rows: usize,
     used: usize,
     nulls: NullBufferBuilder,
@@ -48,10 +48,13 @@ impl Gathered {
     #[must_use]
     pub(crate) fn new(rows: usize, bytes: usize) -> Self {
         let offsets = rows.saturating_add(1).saturating_mul(4);
-        Self::in_blocks(Block::new(offsets), Block::new(bytes.saturating_add(SLACK)))
+        Self::in_blocks(
+            PooledBlock::new(offsets),
+            PooledBlock::new(bytes.saturating_add(SLACK)),
+        )
     }
 
-    fn in_blocks(offsets: Block, data: Block) -> Self {
+    fn in_blocks(offsets: PooledBlock, data: PooledBlock) -> Self {
         Self {
             offsets,
             data,
@@ -85,10 +88,19 @@ impl Gathered {
     ///
     /// # Errors
     /// `OutOfMemory`; `InvalidRecord` for a slot that points outside the source (a fault of ours, not of the data).
-    pub(crate) fn append(&mut self, slots: &[RecordSlot], source: &[u8], part: Part) -> Result<()> {
+    pub(crate) fn append(
+        &mut self,
+        slots: &[RecordSlot],
+        source: &[u8],
+        part: PayloadPart,
+    ) -> Result<()> {
         match part {
-            Part::Key => self.append_by(slots, source, |slot| (slot.key_start, slot.key_len)),
-            Part::Value => self.append_by(slots, source, |slot| (slot.value_start, slot.value_len)),
+            PayloadPart::Key => {
+                self.append_by(slots, source, |slot| (slot.key_start, slot.key_len))
+            }
+            PayloadPart::Value => {
+                self.append_by(slots, source, |slot| (slot.value_start, slot.value_len))
+            }
         }
     }
 
@@ -322,16 +334,16 @@ mod tests {
         }
         let expected: Vec<_> = slots
             .iter()
-            .map(|s| Part::Value.bytes(*s, &source).map(<[u8]>::to_vec))
+            .map(|s| PayloadPart::Value.bytes(*s, &source).map(<[u8]>::to_vec))
             .collect();
         let mut gathered = Gathered::new(1, 1);
         let mut views = Views::new(1);
         let mut sources = Sources::default();
         let region = Region::heap(source.clone());
         for piece in slots.chunks(5) {
-            gathered.append(piece, &source, Part::Value).unwrap();
+            gathered.append(piece, &source, PayloadPart::Value).unwrap();
             let bytes = sources.of(ChunkBytes::Region(&region)).unwrap();
-            if views.append(piece, bytes, Part::Value).unwrap() {
+            if views.append(piece, bytes, PayloadPart::Value).unwrap() {
                 sources.point(bytes.number());
             }
         }
@@ -358,7 +370,7 @@ mod tests {
         for bad in [slot(0, 4), slot(9, 1), slot(u32::MAX, 20)] {
             assert!(
                 Gathered::new(1, 1)
-                    .append(&[bad], &[1, 2, 3], Part::Value)
+                    .append(&[bad], &[1, 2, 3], PayloadPart::Value)
                     .is_err()
             );
         }

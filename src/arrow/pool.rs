@@ -14,34 +14,34 @@ use arrow_buffer::Buffer;
 use bytemuck::{Pod, Zeroable};
 
 use crate::error::{Error, Result};
-use crate::io::pool::Pool;
+use crate::io::pool::BlockPool;
 use crate::io::region::Region;
 
 /// One cache line; its alignment is the block's.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C, align(64))]
-struct Line([u8; LINE]);
+struct CacheLine([u8; LINE]);
 
 const LINE: usize = 64;
 /// Memory of earlier batches' columns.
-static SPARE: Pool<Line> = Pool::new(24 << 20);
+static SPARE: BlockPool<CacheLine> = BlockPool::new(24 << 20);
 
 /// Memory being written to; none before it is asked for.
 #[derive(Debug)]
-pub(crate) struct Block {
-    lines: Vec<Line>,
+pub(crate) struct PooledBlock {
+    lines: Vec<CacheLine>,
     /// Lines it will have at least when it has any.
     first: usize,
 }
 
-impl fmt::Debug for Line {
+impl fmt::Debug for CacheLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Line")
+        f.write_str("CacheLine")
     }
 }
 
-impl Block {
-    /// Will have room for at least `bytes` bytes of arbitrary content at the first [`Block::grow`].
+impl PooledBlock {
+    /// Will have room for at least `bytes` bytes of arbitrary content at the first [`PooledBlock::grow`].
     #[must_use]
     pub(crate) const fn new(bytes: usize) -> Self {
         Self {
@@ -80,14 +80,14 @@ impl Block {
             let wanted = self.lines_for(bytes);
             let larger = SPARE.take(wanted).unwrap_or_default();
             self.move_to(if larger.len() < wanted {
-                vec![Line([0; LINE]); wanted]
+                vec![CacheLine([0; LINE]); wanted]
             } else {
                 larger
             });
         }
     }
 
-    /// As [`Block::grow`], for payloads: a single record may be as large as a batch can be.
+    /// As [`PooledBlock::grow`], for payloads: a single record may be as large as a batch can be.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -107,7 +107,7 @@ impl Block {
             let missing = wanted.saturating_sub(larger.len());
             if larger.try_reserve_exact(missing).is_ok() {
                 if missing > 0 {
-                    larger.resize(wanted, Line([0; LINE]));
+                    larger.resize(wanted, CacheLine([0; LINE]));
                 }
                 self.move_to(larger);
                 return Ok(());
@@ -124,7 +124,7 @@ impl Block {
     }
 
     #[cold]
-    fn move_to(&mut self, mut larger: Vec<Line>) {
+    fn move_to(&mut self, mut larger: Vec<CacheLine>) {
         for (to, from) in larger.iter_mut().zip(&self.lines) {
             *to = *from;
         }
@@ -144,7 +144,7 @@ impl Block {
     }
 }
 
-struct Owned(Vec<Line>);
+struct Owned(Vec<CacheLine>);
 
 impl Drop for Owned {
     fn drop(&mut self) {
@@ -152,7 +152,7 @@ impl Drop for Owned {
     }
 }
 
-impl Drop for Block {
+impl Drop for PooledBlock {
     fn drop(&mut self) {
         SPARE.give(std::mem::take(&mut self.lines));
     }
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn aligned_and_used_again() {
         const SIZE: usize = 5 << 20;
-        let mut block = Block::new(SIZE);
+        let mut block = PooledBlock::new(SIZE);
         assert!(block.lines.is_empty() && block.values::<i64>().is_empty());
         block.grow(24);
         assert_eq!(block.len(), SIZE);
@@ -186,7 +186,7 @@ mod tests {
         let shared = buffer.clone();
         drop(buffer);
         let other = || {
-            let mut block = Block::new(SIZE);
+            let mut block = PooledBlock::new(SIZE);
             block.grow(1);
             block.freeze(8)
         };
@@ -198,13 +198,13 @@ mod tests {
 
     #[test]
     fn growing_keeps_the_content() {
-        let mut block = Block::new(1);
+        let mut block = PooledBlock::new(1);
         block.grow(64);
         block.values::<u8>()[..64].copy_from_slice(&[7; 64]);
         block.grow(65);
         assert!(block.len() >= 128);
         assert_eq!(block.values::<u8>()[..64], [7; 64]);
-        assert_eq!(Block::new(64_000).next(0).first, 0);
+        assert_eq!(PooledBlock::new(64_000).next(0).first, 0);
         block.grow(64_000);
         assert_eq!(block.next(640).first, 64_000 / 8 * 7 / 64);
         assert_eq!(block.next(64_000).first, 72_000 / 64);

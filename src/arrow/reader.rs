@@ -13,7 +13,7 @@ use crate::scan::lost::LostRange;
 use crate::scan::range::PartitionRange;
 use crate::scan::reader::LogReader;
 use crate::segment::metrics::Metrics;
-use crate::segment::reader::{Filled, ReadOptions};
+use crate::segment::reader::{FillOutcome, ReadOptions};
 use crate::segment::resync::Lost;
 use crate::segment::source::Copying;
 use crate::types::Position;
@@ -30,7 +30,7 @@ const MOST_KEPT: usize = 8 << 20;
 /// Past damage, a batch of Kafka's that no chunk takes at once comes in parts, and none of it may be given if any of its
 /// records cannot be decoded. What is finished with parts of it waits until it is known to be sound.
 #[derive(Debug)]
-pub struct RecordReader {
+pub struct RangeReader {
     log: LogReader,
     chunk: Chunk,
     columns: Columns,
@@ -38,15 +38,15 @@ pub struct RecordReader {
     /// Finished, and not given yet.
     finished: VecDeque<RecordBatch>,
     /// Start of the batch that is being received in parts.
-    open: Option<Before>,
+    open: Option<RowsBefore>,
     failed: Option<Error>,
-    done: Done,
+    done: ReadProgress,
     ended: bool,
 }
 
 /// State before a batch that may have to be taken back.
 #[derive(Clone, Copy, Debug)]
-struct Before {
+struct RowsBefore {
     /// Rows of the record batch in which it begins.
     rows: usize,
     /// Rows of all.
@@ -55,7 +55,7 @@ struct Before {
 
 /// Counts so far.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Done {
+pub(super) struct ReadProgress {
     pub(super) metrics: Metrics,
     pub(super) rows: u64,
     /// Size of the batches, in parts of a full one ([`super::columns::FULL`]).
@@ -64,7 +64,7 @@ pub(super) struct Done {
     pub(super) lost: Vec<LostRange>,
 }
 
-impl RecordReader {
+impl RangeReader {
     /// Will read `ranges` one after the other.
     ///
     /// # Errors
@@ -91,7 +91,7 @@ impl RecordReader {
             finished: VecDeque::new(),
             open: None,
             failed: None,
-            done: Done::default(),
+            done: ReadProgress::default(),
             ended: false,
         })
     }
@@ -103,7 +103,7 @@ impl RecordReader {
         self.finished.clear();
         self.open = None;
         self.failed = None;
-        self.done = Done::default();
+        self.done = ReadProgress::default();
         self.ended = false;
     }
 
@@ -113,8 +113,8 @@ impl RecordReader {
     }
 
     /// Takes the counts of the ranges, once they ended.
-    pub(super) fn take_done(&mut self) -> Done {
-        Done {
+    pub(super) fn take_done(&mut self) -> ReadProgress {
+        ReadProgress {
             metrics: self.log.metrics(),
             lost: self.log.take_lost(),
             ..std::mem::take(&mut self.done)
@@ -148,7 +148,7 @@ impl RecordReader {
                 if self.ended {
                     return Ok(None);
                 }
-                self.open = self.chunk.parts().open().map(|_| Before {
+                self.open = self.chunk.parts().open().map(|_| RowsBefore {
                     rows: self.columns.rows(),
                     all_rows: self.done.rows,
                 });
@@ -178,12 +178,12 @@ impl RecordReader {
             Some(_) => {}
         }
         match filled {
-            Ok(Filled::Records) => return Ok(()),
-            Ok(Filled::ArenaFull) => {
+            Ok(FillOutcome::Records) => return Ok(()),
+            Ok(FillOutcome::ArenaFull) => {
                 self.columns.empty_arena(&mut self.chunk);
                 return Ok(());
             }
-            Ok(Filled::End) => self.ended = true,
+            Ok(FillOutcome::End) => self.ended = true,
             Err(error) => self.failed = Some(error),
         }
         if self.columns.rows() > 0 {

@@ -13,7 +13,7 @@ use arrow_array::types::{
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 
 use super::fixed::{FixedColumn, finish, finish_utc};
-use super::payload::Part;
+use super::payload::PayloadPart;
 use crate::error::{Error, Result};
 use crate::format::batch::BatchHeader;
 use crate::format::control::ControlType;
@@ -46,7 +46,7 @@ pub enum TimestampUnit {
 #[derive(Clone, Debug)]
 pub enum Filling {
     /// `binary`: a payload of each record.
-    Payload(Part),
+    Payload(PayloadPart),
     /// `list<struct<key, value>>`
     Headers,
     /// `string`: the same for all records of a segment.
@@ -114,8 +114,8 @@ macro_rules! columns {
 }
 
 columns! {
-    Key "key" = Filling::Payload(Part::Key);
-    Value "value" = Filling::Payload(Part::Value);
+    Key "key" = Filling::Payload(PayloadPart::Key);
+    Value "value" = Filling::Payload(PayloadPart::Value);
     Topic "topic" = Filling::SegmentText(|context| known_topic(&context.topic));
     Partition "partition" = numbers!(Int32Type, each_segment, |context| known_partition(context.partition));
     Offset "offset" = numbers!(Int64Type, each_record, |record| record.offset);
@@ -148,7 +148,7 @@ columns! {
 
 /// The name of a control record's type; `None` for one that cannot be read.
 fn control_type(record: &RecordSlot, source: &[u8]) -> Option<&'static str> {
-    let key = Part::Key.bytes(*record, source)?;
+    let key = PayloadPart::Key.bytes(*record, source)?;
     ControlType::parse(key).ok().map(ControlType::name)
 }
 

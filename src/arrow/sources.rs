@@ -92,7 +92,7 @@ impl<'a> SourceText<'a> {
 }
 
 #[derive(Debug)]
-enum Place {
+enum SourcePlace {
     Region(Region),
     /// Still growing.
     Arena(ArenaId),
@@ -102,8 +102,8 @@ enum Place {
 }
 
 #[derive(Debug)]
-struct Entry {
-    place: Place,
+struct SourceEntry {
+    place: SourcePlace,
     is_pointed: bool,
 }
 
@@ -111,7 +111,7 @@ struct Entry {
 #[derive(Debug)]
 pub(crate) struct Sources {
     batch: BatchId,
-    entries: Vec<Entry>,
+    entries: Vec<SourceEntry>,
     /// The number of the last region, if more records of it may follow.
     region: Option<u32>,
     /// The number of the arena that still grows.
@@ -151,24 +151,24 @@ impl Sources {
 
     fn region(&mut self, region: &Region) -> Result<u32> {
         if let Some(number) = self.region
-            && let Some(Place::Region(last)) = self.place(number)
+            && let Some(SourcePlace::Region(last)) = self.place(number)
             && last.same(region)
         {
             return Ok(number);
         }
         self.leave_region();
-        let number = self.push(Place::Region(region.clone()), false)?;
+        let number = self.push(SourcePlace::Region(region.clone()), false)?;
         self.region = Some(number);
         Ok(number)
     }
 
     fn arena(&mut self, id: ArenaId) -> Result<u32> {
         if let Some(number) = self.arena
-            && matches!(self.place(number), Some(Place::Arena(last)) if *last == id)
+            && matches!(self.place(number), Some(SourcePlace::Arena(last)) if *last == id)
         {
             return Ok(number);
         }
-        let number = self.push(Place::Arena(id), false)?;
+        let number = self.push(SourcePlace::Arena(id), false)?;
         self.arena = Some(number);
         Ok(number)
     }
@@ -179,13 +179,13 @@ impl Sources {
     /// `Internal` beyond 2^32 buffers.
     pub(crate) fn text<'a>(&mut self, text: &'a str) -> Result<SourceText<'a>> {
         let last = self.entries.len().saturating_sub(1);
-        let is_last = |entry: &Entry| matches!(&entry.place, Place::Own(own) if own.as_slice() == text.as_bytes());
+        let is_last = |entry: &SourceEntry| matches!(&entry.place, SourcePlace::Own(own) if own.as_slice() == text.as_bytes());
         let number = if text.len() <= INLINE as usize {
             0
         } else if self.entries.last().is_some_and(is_last) {
             u32::try_from(last).map_err(too_many)?
         } else {
-            self.push(Place::Own(Buffer::from(text.as_bytes())), true)?
+            self.push(SourcePlace::Own(Buffer::from(text.as_bytes())), true)?
         };
         let source = SourceBytes {
             bytes: text.as_bytes(),
@@ -199,13 +199,13 @@ impl Sources {
         })
     }
 
-    fn push(&mut self, place: Place, is_pointed: bool) -> Result<u32> {
+    fn push(&mut self, place: SourcePlace, is_pointed: bool) -> Result<u32> {
         let number = u32::try_from(self.entries.len()).map_err(too_many)?;
-        self.entries.push(Entry { place, is_pointed });
+        self.entries.push(SourceEntry { place, is_pointed });
         Ok(number)
     }
 
-    fn place(&self, number: u32) -> Option<&Place> {
+    fn place(&self, number: u32) -> Option<&SourcePlace> {
         self.entries.get(number as usize).map(|entry| &entry.place)
     }
 
@@ -227,14 +227,14 @@ impl Sources {
         let Some(number) = self.arena.take() else {
             return;
         };
-        if matches!(self.place(number), Some(Place::Arena(id)) if *id == frozen.id()) {
+        if matches!(self.place(number), Some(SourcePlace::Arena(id)) if *id == frozen.id()) {
             self.settle(number, frozen.region());
         }
     }
 
     fn leave_region(&mut self) {
         if let Some(number) = self.region.take()
-            && let Some(Place::Region(region)) = self.place(number)
+            && let Some(SourcePlace::Region(region)) = self.place(number)
         {
             self.settle(number, &region.clone());
         }
@@ -246,10 +246,10 @@ impl Sources {
             return;
         };
         if !entry.is_pointed {
-            entry.place = Place::Unused;
+            entry.place = SourcePlace::Unused;
             return;
         }
-        entry.place = Place::Region(region.clone());
+        entry.place = SourcePlace::Region(region.clone());
         if !region.is_mapped() {
             self.kept = self.kept.saturating_add(region.len());
         }
@@ -269,8 +269,8 @@ impl Sources {
         let mut has = Vec::with_capacity(done.entries.len());
         let buffers = done.entries.into_iter().map(|entry| {
             let buffer = match entry.place {
-                Place::Region(region) if entry.is_pointed => Some(region_buffer(&region)),
-                Place::Own(buffer) => Some(buffer),
+                SourcePlace::Region(region) if entry.is_pointed => Some(region_buffer(&region)),
+                SourcePlace::Own(buffer) => Some(buffer),
                 _ => None,
             };
             has.push(buffer.is_some());

@@ -10,14 +10,14 @@ use crate::error::Result;
 
 /// A string column that is appended run by run.
 #[derive(Debug)]
-pub(crate) enum Text {
+pub(crate) enum StringColumn {
     /// `string`
     Gathered(Gathered),
     /// `string_view`, with data buffers of its own.
     Views(TextViews, Sources),
 }
 
-impl Text {
+impl StringColumn {
     /// An empty column.
     #[must_use]
     pub(crate) fn new(layout: Layout) -> Self {

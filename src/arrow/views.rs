@@ -20,8 +20,8 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, BinaryViewArray, StringViewArray};
 use arrow_buffer::{Buffer, NullBuffer, NullBufferBuilder, ScalarBuffer};
 
-use super::payload::{Part, append_validity};
-use super::pool::Block;
+use super::payload::{PayloadPart, append_validity};
+use super::pool::PooledBlock;
 use super::sources::{BatchId, DataBuffers, INLINE, SourceBytes, SourceText};
 use crate::error::{Error, Result};
 use crate::io::words::Words;
@@ -33,7 +33,7 @@ const ALIKE: usize = 64;
 /// A column of views being built.
 #[derive(Debug)]
 pub(crate) struct Views {
-    words: Block,
+    words: PooledBlock,
     rows: usize,
     nulls: NullBufferBuilder,
     /// The batch of the sources; `None` before the first row with bytes.
@@ -43,7 +43,7 @@ pub(crate) struct Views {
 }
 
 /// Buffers of a column of views.
-struct Parts {
+struct ViewParts {
     views: ScalarBuffer<u128>,
     buffers: Arc<[Buffer]>,
     nulls: Option<NullBuffer>,
@@ -53,10 +53,10 @@ impl Views {
     /// An empty column; its first block has room for about `rows` rows.
     #[must_use]
     pub(crate) fn new(rows: usize) -> Self {
-        Self::in_block(Block::new(rows.saturating_mul(16)))
+        Self::in_block(PooledBlock::new(rows.saturating_mul(16)))
     }
 
-    fn in_block(words: Block) -> Self {
+    fn in_block(words: PooledBlock) -> Self {
         Self {
             words,
             rows: 0,
@@ -76,11 +76,15 @@ impl Views {
         &mut self,
         slots: &[RecordSlot],
         source: SourceBytes<'_>,
-        part: Part,
+        part: PayloadPart,
     ) -> Result<bool> {
         match part {
-            Part::Key => self.append_by(slots, source, |slot| (slot.key_start, slot.key_len)),
-            Part::Value => self.append_by(slots, source, |slot| (slot.value_start, slot.value_len)),
+            PayloadPart::Key => {
+                self.append_by(slots, source, |slot| (slot.key_start, slot.key_len))
+            }
+            PayloadPart::Value => {
+                self.append_by(slots, source, |slot| (slot.value_start, slot.value_len))
+            }
         }
     }
 
@@ -191,7 +195,7 @@ impl Views {
     /// # Errors
     /// `Internal` for the buffers of another batch, or without one that a view points into.
     pub(crate) fn finish(&mut self, sources: &DataBuffers) -> Result<ArrayRef> {
-        let Parts {
+        let ViewParts {
             views,
             buffers,
             nulls,
@@ -203,7 +207,7 @@ impl Views {
         }))
     }
 
-    fn take(&mut self, sources: &DataBuffers) -> Result<Parts> {
+    fn take(&mut self, sources: &DataBuffers) -> Result<ViewParts> {
         let rows = self.rows;
         let used = rows.saturating_mul(16);
         self.words.grow(1);
@@ -221,7 +225,7 @@ impl Views {
         } else {
             Arc::clone(sources.buffers())
         };
-        Ok(Parts {
+        Ok(ViewParts {
             views: ScalarBuffer::new(done.words.freeze(used), 0, rows),
             buffers,
             nulls: { done.nulls }.finish(),
@@ -263,7 +267,7 @@ impl TextViews {
     /// # Errors
     /// As [`Views::finish`].
     pub(crate) fn finish(&mut self, sources: &DataBuffers) -> Result<ArrayRef> {
-        let Parts {
+        let ViewParts {
             views,
             buffers,
             nulls,
@@ -287,7 +291,7 @@ fn of_batch(batch: Option<BatchId>, source: SourceBytes<'_>) -> Result<Option<Ba
 
 /// Places for `more` views after the first `rows`.
 #[inline]
-fn place(words: &mut Block, rows: usize, more: usize) -> Result<&mut [[u64; 2]]> {
+fn place(words: &mut PooledBlock, rows: usize, more: usize) -> Result<&mut [[u64; 2]]> {
     let end = rows.saturating_add(more);
     words.grow(end.saturating_mul(16));
     let places = words.values::<[u64; 2]>().get_mut(rows..end);

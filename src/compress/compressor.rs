@@ -53,10 +53,10 @@ impl Compressor {
 }
 
 /// Reason why a library refused; running out of memory is the only known one.
-pub(super) type Refused = std::borrow::Cow<'static, str>;
+pub(super) type LibraryRefused = std::borrow::Cow<'static, str>;
 
 /// `len` bytes more after what `out` holds, zeroed, to be written over.
-pub(super) fn grow(out: &mut Vec<u8>, len: usize) -> Result<&mut [u8], Refused> {
+pub(super) fn grow(out: &mut Vec<u8>, len: usize) -> Result<&mut [u8], LibraryRefused> {
     out.try_reserve(len).map_err(|_| "no memory")?;
     let at = out.len();
     out.resize(at.saturating_add(len), 0);

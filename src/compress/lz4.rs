@@ -62,13 +62,13 @@ fn cut(what: &'static str, at: usize, src: &[u8]) -> Error {
     )
 }
 
-struct Frame {
+struct FrameHeader {
     flags: u8,
     max_block: usize,
     blocks_at: usize,
 }
 
-impl Frame {
+impl FrameHeader {
     fn parse(magic: u8, src: &[u8]) -> Result<Self> {
         match get_u32_le(src, 0) {
             Some(MAGIC) => {}
@@ -134,7 +134,7 @@ impl Frame {
 
 impl Lz4 {
     pub(super) fn decompress(&mut self, magic: u8, src: &[u8], sink: &mut Sink<'_>) -> Result<()> {
-        let frame = Frame::parse(magic, src)?;
+        let frame = FrameHeader::parse(magic, src)?;
         let mut at = frame.blocks_at;
         loop {
             let word = get_u32_le(src, at).ok_or_else(|| cut("lz4 block length", at, src))?;
@@ -211,14 +211,14 @@ impl Lz4 {
             let refused = why_not(block, sink.grow(size)?);
             sink.shrink(size);
             match refused {
-                Refused::Room if size < allowed => {
+                BlockRefused::Room if size < allowed => {
                     size = size.saturating_mul(4).clamp(1 << 10, 1 << 22).min(allowed);
                 }
-                Refused::Room if allowed < most => return Err(sink.too_large(at)),
+                BlockRefused::Room if allowed < most => return Err(sink.too_large(at)),
                 refused => {
                     let found = match refused {
-                        Refused::Room => "data for more".to_owned(),
-                        Refused::Data(error) => error,
+                        BlockRefused::Room => "data for more".to_owned(),
+                        BlockRefused::Data(error) => error,
                     };
                     return Err(Error::corrupt(
                         "lz4 block",
@@ -233,7 +233,7 @@ impl Lz4 {
 }
 
 /// Reason why a block was not decoded.
-enum Refused {
+enum BlockRefused {
     /// It holds more than the output takes.
     Room,
     /// It is not LZ4.
@@ -242,11 +242,11 @@ enum Refused {
 
 /// Finds out why liblz4 did not decode a block into as much memory as `output` has.
 #[cold]
-fn why_not(block: &[u8], output: &mut [u8]) -> Refused {
+fn why_not(block: &[u8], output: &mut [u8]) -> BlockRefused {
     match decompress_into(block, output) {
-        Err(DecompressError::OutputTooSmall { .. }) => Refused::Room,
-        Err(error) => Refused::Data(error.to_string()),
-        Ok(_) => Refused::Data("a block that ends as no LZ4 block may".to_owned()),
+        Err(DecompressError::OutputTooSmall { .. }) => BlockRefused::Room,
+        Err(error) => BlockRefused::Data(error.to_string()),
+        Ok(_) => BlockRefused::Data("a block that ends as no LZ4 block may".to_owned()),
     }
 }
 

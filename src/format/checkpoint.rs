@@ -30,14 +30,14 @@ pub struct EpochEntry {
 }
 
 /// A line, and the byte it begins at.
-pub(super) type Line<'a> = (u64, &'a str);
+pub(super) type CheckpointLine<'a> = (u64, &'a str);
 
 pub(super) fn text(data: &[u8]) -> Result<&str> {
     std::str::from_utf8(data)
         .map_err(|e| Error::corrupt_index("text", e.valid_up_to() as u64, "UTF-8", "other bytes"))
 }
 
-pub(super) fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
+pub(super) fn lines(text: &str) -> impl Iterator<Item = CheckpointLine<'_>> {
     let mut at = 0usize;
     text.split_inclusive('\n').map(move |line| {
         let begin = at;
@@ -46,7 +46,7 @@ pub(super) fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
     })
 }
 
-fn number<T: FromStr>(what: &'static str, (at, found): Line<'_>) -> Result<T> {
+fn number<T: FromStr>(what: &'static str, (at, found): CheckpointLine<'_>) -> Result<T> {
     found
         .parse()
         .map_err(|_| Error::corrupt_index(what, at, "a number", format_args!("{found:?}")))
@@ -111,7 +111,7 @@ pub fn parse_offsets(data: &[u8]) -> Result<BTreeMap<TopicPartition, Offset>> {
 /// As [`number`], refusing those below 0 as `LeaderEpochFileCache.assign` does.
 fn not_negative<T: FromStr + PartialOrd + Default>(
     what: &'static str,
-    line: Line<'_>,
+    line: CheckpointLine<'_>,
 ) -> Result<T> {
     let found = number(what, line)?;
     if found < T::default() {

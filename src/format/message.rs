@@ -20,7 +20,7 @@ use super::batch::{
     BatchHeader, LEGACY_ATTRIBUTES_AT, LEGACY_TIMESTAMP_AT, LENGTH_AT, LOG_OVERHEAD, MAGIC_AT,
 };
 use super::cursor::{get_i32, get_i64, get_u8};
-use super::record::Field;
+use super::record::ByteRange;
 use crate::error::{Error, FaultKind, Result};
 use crate::types::{NO_TIMESTAMP, Offset, TimestampMs};
 
@@ -42,9 +42,9 @@ pub struct Message {
     /// Its own timestamp; -1 for magic 0.
     pub timestamp: TimestampMs,
     /// The key.
-    pub key: Field,
+    pub key: ByteRange,
     /// The value; of a wrapper, the compressed messages.
-    pub value: Field,
+    pub value: ByteRange,
 }
 
 impl Message {
@@ -106,7 +106,7 @@ impl Message {
 }
 
 /// The field after the 4-byte length at `at`.
-fn delimited(data: &[u8], at: usize, what: &'static str) -> Result<Field> {
+fn delimited(data: &[u8], at: usize, what: &'static str) -> Result<ByteRange> {
     let start = at.saturating_add(4);
     let room = data.len().saturating_sub(start);
     let length = get_i32(data, at)
@@ -118,7 +118,7 @@ fn delimited(data: &[u8], at: usize, what: &'static str) -> Result<Field> {
             format_args!("at most {room}"),
             length,
         )),
-        length => Ok(Field {
+        length => Ok(ByteRange {
             start,
             len: length.ok(),
         }),

@@ -26,14 +26,14 @@ use crate::error::{Error, Result};
 
 /// Range of some bytes, or null.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Field {
+pub struct ByteRange {
     /// Its first byte; where it would be, if null.
     pub start: usize,
     /// Its length; `None` for null.
     pub len: Option<usize>,
 }
 
-impl Field {
+impl ByteRange {
     /// The byte after it.
     #[must_use]
     pub const fn end(self) -> usize {
@@ -61,9 +61,9 @@ pub struct Record {
     /// Offset minus the batch's base offset.
     pub offset_delta: i32,
     /// The key.
-    pub key: Field,
+    pub key: ByteRange,
     /// The value.
-    pub value: Field,
+    pub value: ByteRange,
     /// Position of the first header.
     pub headers_start: usize,
     /// Number of headers.
@@ -159,12 +159,12 @@ fn varint(data: &[u8], at: &mut usize, what: &'static str) -> Result<i32> {
     get_varint(data, at).ok_or_else(|| broken_varint(data, begin, what))
 }
 
-fn field(data: &[u8], at: &mut usize, what: &'static str) -> Result<Field> {
+fn field(data: &[u8], at: &mut usize, what: &'static str) -> Result<ByteRange> {
     let begin = *at;
     let length = varint(data, at, what)?;
     let start = *at;
     let room = data.len().saturating_sub(start);
-    let field = Field {
+    let field = ByteRange {
         start,
         len: usize::try_from(length).ok(),
     };
@@ -180,7 +180,7 @@ fn field(data: &[u8], at: &mut usize, what: &'static str) -> Result<Field> {
     Ok(field)
 }
 
-fn header(data: &[u8], at: &mut usize) -> Result<(Field, Field)> {
+fn header(data: &[u8], at: &mut usize) -> Result<(ByteRange, ByteRange)> {
     let begin = *at;
     let key = field(data, at, "header key length")?;
     if key.len.is_none() {

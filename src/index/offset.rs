@@ -3,7 +3,7 @@
 //! Entries rise in both fields. The answer to a lookup is where to begin scanning, so it is enough that the entry does
 //! not lie after the target; and as the file has no checksum, whoever uses a position verifies it against the log.
 
-use super::read::{ReadIndex, Slot};
+use super::read::{IndexEntry, ReadIndex};
 use super::spacing::EntrySpacing;
 use crate::error::{Error, Result};
 use crate::format::cursor::get_i32;
@@ -40,7 +40,7 @@ fn position(slot: [u8; OFFSET_ENTRY_SIZE]) -> i32 {
     get_i32(&slot, POSITION_AT).unwrap_or_default()
 }
 
-impl Slot<OFFSET_ENTRY_SIZE> for OffsetPosition {
+impl IndexEntry<OFFSET_ENTRY_SIZE> for OffsetPosition {
     type Guide = Guide;
 
     fn guide(slots: &[[u8; OFFSET_ENTRY_SIZE]]) -> Guide {

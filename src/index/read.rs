@@ -10,7 +10,7 @@ use crate::io::storage::ReadFile;
 use crate::types::Offset;
 
 /// An entry that is read from `N` bytes.
-pub trait Slot<const N: usize>: Copy + Debug + PartialEq {
+pub trait IndexEntry<const N: usize>: Copy + Debug + PartialEq {
     /// Value that is computed once when an index is opened and makes lookups quick.
     type Guide: Clone + Debug + Send + Sync;
 
@@ -37,13 +37,13 @@ pub trait Slot<const N: usize>: Copy + Debug + PartialEq {
 
 /// A read-only index.
 #[derive(Clone, Debug)]
-pub struct ReadIndex<E: Slot<N>, const N: usize> {
+pub struct ReadIndex<E: IndexEntry<N>, const N: usize> {
     pub(super) slots: Slots<N>,
     pub(super) base_offset: Offset,
     pub(super) guide: E::Guide,
 }
 
-impl<E: Slot<N>, const N: usize> ReadIndex<E, N> {
+impl<E: IndexEntry<N>, const N: usize> ReadIndex<E, N> {
     /// Copies the index of the segment that begins at `base_offset`.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 const WARM: usize = 8192;
 
 /// Result of a search: an entry with the target's key, or the last one below it.
-enum Found {
+enum SearchResult {
     Equal(usize),
     Below(usize),
     /// All are above.
@@ -20,16 +20,16 @@ fn search<const W: usize, E>(
     entries: usize,
     target: i64,
     mut key: impl FnMut(usize) -> Result<i64, E>,
-) -> Result<Found, E> {
+) -> Result<SearchResult, E> {
     let Some(last) = entries.checked_sub(1) else {
-        return Ok(Found::None);
+        return Ok(SearchResult::None);
     };
     let warm = WARM.checked_div(W.saturating_mul(4)).unwrap_or_default();
     let first_warm = last.saturating_sub(warm);
     let (mut low, mut high) = if key(first_warm)? < target {
         (first_warm, last)
     } else if key(0)? > target {
-        return Ok(Found::None);
+        return Ok(SearchResult::None);
     } else {
         (0, first_warm)
     };
@@ -38,10 +38,10 @@ fn search<const W: usize, E>(
         match key(middle)?.cmp(&target) {
             Ordering::Greater => high = middle.saturating_sub(1),
             Ordering::Less => low = middle,
-            Ordering::Equal => return Ok(Found::Equal(middle)),
+            Ordering::Equal => return Ok(SearchResult::Equal(middle)),
         }
     }
-    Ok(Found::Below(low))
+    Ok(SearchResult::Below(low))
 }
 
 /// The last entry at or below the target, among entries of `W` words.
@@ -54,8 +54,8 @@ pub(crate) fn floor<const W: usize, E>(
     key: impl FnMut(usize) -> Result<i64, E>,
 ) -> Result<Option<usize>, E> {
     Ok(match search::<W, E>(entries, target, key)? {
-        Found::Equal(n) | Found::Below(n) => Some(n),
-        Found::None => None,
+        SearchResult::Equal(n) | SearchResult::Below(n) => Some(n),
+        SearchResult::None => None,
     })
 }
 
@@ -69,9 +69,9 @@ pub(super) fn ceiling<const W: usize, E>(
     key: impl FnMut(usize) -> Result<i64, E>,
 ) -> Result<Option<usize>, E> {
     Ok(match search::<W, E>(entries, target, key)? {
-        Found::Equal(n) => Some(n),
-        Found::Below(n) => n.checked_add(1).filter(|&next| next < entries),
-        Found::None => Some(0).filter(|_| entries > 0),
+        SearchResult::Equal(n) => Some(n),
+        SearchResult::Below(n) => n.checked_add(1).filter(|&next| next < entries),
+        SearchResult::None => Some(0).filter(|_| entries > 0),
     })
 }
 
@@ -85,8 +85,8 @@ pub(super) fn below<const W: usize, E>(
     mut key: impl FnMut(usize) -> Result<i64, E>,
 ) -> Result<usize, E> {
     Ok(match search::<W, E>(entries, target, &mut key)? {
-        Found::None => 0,
-        Found::Below(n) if key(n)? != target => n.saturating_add(1),
-        Found::Equal(n) | Found::Below(n) => n,
+        SearchResult::None => 0,
+        SearchResult::Below(n) if key(n)? != target => n.saturating_add(1),
+        SearchResult::Equal(n) | SearchResult::Below(n) => n,
     })
 }

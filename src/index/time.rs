@@ -3,7 +3,7 @@
 //! An entry (T, O) says: up to and with offset O the largest timestamp is T. Timestamps rise strictly, offsets never
 //! fall. Files written before 3.8 may name the record, later ones the last offset of its batch.
 
-use super::read::{ReadIndex, Slot};
+use super::read::{IndexEntry, ReadIndex};
 use crate::error::{Error, Result};
 use crate::format::cursor::{get_i32, get_i64};
 use crate::format::entry::{TIME_ENTRY_SIZE, TimestampOffset};
@@ -24,7 +24,7 @@ fn relative_offset(slot: &[u8; TIME_ENTRY_SIZE]) -> i32 {
     get_i32(slot, OFFSET_AT).unwrap_or_default()
 }
 
-impl Slot<TIME_ENTRY_SIZE> for TimestampOffset {
+impl IndexEntry<TIME_ENTRY_SIZE> for TimestampOffset {
     /// Timestamps come in bursts: halving is as good as any guess.
     type Guide = ();
 

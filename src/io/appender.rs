@@ -67,9 +67,9 @@ impl SyncPolicy {
     }
 }
 
-/// Bytes of one write.
+/// AppendedBytes of one write.
 #[derive(Clone, Copy, Debug)]
-pub struct Bytes<'a> {
+pub struct AppendedBytes<'a> {
     /// All bytes of it.
     pub all: &'a [u8],
     /// So many at the front are in the file already: what the write before this one brought there ahead.
@@ -78,7 +78,7 @@ pub struct Bytes<'a> {
     pub whole: usize,
 }
 
-impl<'a> From<&'a [u8]> for Bytes<'a> {
+impl<'a> From<&'a [u8]> for AppendedBytes<'a> {
     /// All of them.
     fn from(all: &'a [u8]) -> Self {
         Self {
@@ -96,7 +96,7 @@ pub(crate) struct Appender<F> {
     /// True if the file is known to have no other name.
     is_own: bool,
     end: Position,
-    /// Bytes beyond the end that are the beginning of what may be appended next.
+    /// AppendedBytes beyond the end that are the beginning of what may be appended next.
     ahead: u64,
     /// The file's length, where it is ours alone to change.
     length: u64,
@@ -175,7 +175,7 @@ impl<F: StoredFile> Appender<F> {
     ///
     /// # Errors
     /// `InvalidArgument` where positions would overflow; `Io`, and then the end is what it was.
-    pub(crate) fn append(&mut self, bytes: Bytes<'_>) -> Result<Position> {
+    pub(crate) fn append(&mut self, bytes: AppendedBytes<'_>) -> Result<Position> {
         let position = self.end;
         let size = bytes.all.len() as u64;
         let end = position.saturating_add(size);
@@ -290,7 +290,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::{Arc, Mutex};
 
-    use super::super::disk::{Disk, Failure, Faults, Step};
+    use super::super::disk::{Disk, DiskStep, Faults, InjectedFailure};
     use super::super::folder::{DiskFile, DiskFolder};
     use super::super::storage::{ReadFile, Storage as _};
     use super::*;
@@ -304,9 +304,9 @@ mod tests {
     struct Full(AtomicBool);
 
     impl Faults for Full {
-        fn before(&self, step: Step, _path: &Path) -> Result<(), Failure> {
+        fn before(&self, step: DiskStep, _path: &Path) -> Result<(), InjectedFailure> {
             match step {
-                Step::Write { .. } if self.0.load(Ordering::Relaxed) => Err(Failure {
+                DiskStep::Write { .. } if self.0.load(Ordering::Relaxed) => Err(InjectedFailure {
                     written: 3,
                     error: io::ErrorKind::StorageFull.into(),
                 }),
@@ -348,7 +348,7 @@ mod tests {
         let full = Arc::new(Full::default());
         let disk = Disk::with_faults(Arc::clone(&full) as Arc<dyn Faults>);
         let mut log = Appender::open(file(&disk, &path)).unwrap();
-        let bytes = |all: &'static [u8], begun, whole| Bytes { all, begun, whole };
+        let bytes = |all: &'static [u8], begun, whole| AppendedBytes { all, begun, whole };
         let on_disk = || std::fs::read(&path).unwrap();
         assert_eq!(log.append(bytes(b"one two thr", 0, 8)).unwrap(), 0);
         assert_eq!((log.end(), log.written()), (8, 11));

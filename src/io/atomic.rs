@@ -51,20 +51,20 @@ mod tests {
 
     use super::*;
     use crate::error::Error;
-    use crate::io::disk::{Failure, Faults, Step};
+    use crate::io::disk::{DiskStep, Faults, InjectedFailure};
 
     /// Lets `allowed` steps through, then fails; of a write it lets 3 bytes through.
     #[derive(Debug)]
     struct After {
         allowed: usize,
-        seen: Mutex<Vec<(Step, String)>>,
+        seen: Mutex<Vec<(DiskStep, String)>>,
     }
 
     impl Faults for After {
-        fn before(&self, step: Step, path: &Path) -> Result<(), Failure> {
+        fn before(&self, step: DiskStep, path: &Path) -> Result<(), InjectedFailure> {
             let mut seen = self.seen.lock().unwrap();
             if seen.len() == self.allowed {
-                return Err(Failure {
+                return Err(InjectedFailure {
                     written: 3,
                     error: io::Error::from_raw_os_error(28),
                 });
@@ -110,11 +110,11 @@ mod tests {
                 let folder = folder.path().file_name().unwrap().to_string_lossy();
                 let tmp = "checkpoint.tmp".to_owned();
                 let expected = [
-                    (Step::Create, tmp.clone()),
-                    (Step::Write { len: 9 }, tmp.clone()),
-                    (Step::Sync, tmp),
-                    (Step::Rename, "checkpoint".to_owned()),
-                    (Step::SyncFolder, folder.into_owned()),
+                    (DiskStep::Create, tmp.clone()),
+                    (DiskStep::Write { len: 9 }, tmp.clone()),
+                    (DiskStep::Sync, tmp),
+                    (DiskStep::Rename, "checkpoint".to_owned()),
+                    (DiskStep::SyncFolder, folder.into_owned()),
                 ];
                 assert_eq!(steps, expected);
                 assert!(!beside(&path).exists());

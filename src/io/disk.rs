@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 /// A step that is about to be taken on a file or folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Step {
+pub enum DiskStep {
     /// A file or folder comes into being, or an old file is emptied.
     Create,
     /// Bytes are added.
@@ -44,14 +44,14 @@ pub enum Step {
 
 /// A step that fails.
 #[derive(Debug)]
-pub struct Failure {
+pub struct InjectedFailure {
     /// Of a write, the bytes that still get through.
     pub written: usize,
     /// The error that the operating system would return.
     pub error: io::Error,
 }
 
-impl From<io::Error> for Failure {
+impl From<io::Error> for InjectedFailure {
     fn from(error: io::Error) -> Self {
         Self { written: 0, error }
     }
@@ -63,7 +63,7 @@ pub trait Faults: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// Where the step is to fail.
-    fn before(&self, step: Step, path: &Path) -> Result<(), Failure>;
+    fn before(&self, step: DiskStep, path: &Path) -> Result<(), InjectedFailure>;
 }
 
 /// The writing side of the file system. By default nothing fails but what really does.
@@ -127,7 +127,7 @@ impl Disk {
     /// # Errors
     /// `Io` where it is to fail.
     #[inline]
-    pub fn before(&self, step: Step, path: &Path) -> Result<()> {
+    pub fn before(&self, step: DiskStep, path: &Path) -> Result<()> {
         match &self.faults {
             None => Ok(()),
             Some(faults) => faults
@@ -141,7 +141,7 @@ impl Disk {
     /// # Errors
     /// `Io`.
     pub fn create(&self, path: &Path) -> Result<File> {
-        self.before(Step::Create, path)?;
+        self.before(DiskStep::Create, path)?;
         let opened = open_as(
             path,
             File::options().write(true).create(true).truncate(true),
@@ -154,7 +154,7 @@ impl Disk {
     /// # Errors
     /// `Io`.
     pub fn open_or_create(&self, path: &Path) -> Result<File> {
-        self.before(Step::Create, path)?;
+        self.before(DiskStep::Create, path)?;
         open_or_create(path).map_err(Error::io(path))
     }
 
@@ -169,7 +169,7 @@ impl Disk {
             if is_here { Path::new(".") } else { above }
         });
         let named_in: Vec<_> = named_in.collect();
-        self.before(Step::Create, path)?;
+        self.before(DiskStep::Create, path)?;
         fs::create_dir_all(path).map_err(Error::io(path))?;
         named_in
             .into_iter()
@@ -183,7 +183,7 @@ impl Disk {
     /// `Io`; a part of the bytes may have been written then.
     pub fn write(&self, mut file: &File, path: &Path, bytes: &[u8]) -> Result<()> {
         if let Some(faults) = &self.faults
-            && let Err(failure) = faults.before(Step::Write { len: bytes.len() }, path)
+            && let Err(failure) = faults.before(DiskStep::Write { len: bytes.len() }, path)
         {
             let part = bytes.get(..failure.written).unwrap_or(bytes);
             file.write_all(part).map_err(Error::io(path))?;
@@ -202,7 +202,7 @@ impl Disk {
     /// `Io`; a part of the bytes may have been written then.
     pub fn write_at(&self, file: &File, path: &Path, bytes: &[u8], position: u64) -> Result<()> {
         if let Some(faults) = &self.faults
-            && let Err(failure) = faults.before(Step::Write { len: bytes.len() }, path)
+            && let Err(failure) = faults.before(DiskStep::Write { len: bytes.len() }, path)
         {
             let part = bytes.get(..failure.written).unwrap_or(bytes);
             write_all_at(file, part, position).map_err(Error::io(path))?;
@@ -264,7 +264,7 @@ impl Disk {
     /// # Errors
     /// `Io`.
     pub fn set_length(&self, file: &File, path: &Path, len: u64) -> Result<()> {
-        self.before(Step::SetLength { len }, path)?;
+        self.before(DiskStep::SetLength { len }, path)?;
         file.set_len(len).map_err(Error::io(path))
     }
 
@@ -304,7 +304,7 @@ impl Disk {
     /// # Errors
     /// `Io`.
     pub fn sync(&self, file: &File, path: &Path) -> Result<()> {
-        self.before(Step::Sync, path)?;
+        self.before(DiskStep::Sync, path)?;
         self.sync_open(file, path)
     }
 
@@ -326,7 +326,7 @@ impl Disk {
         path: &Path,
         flush: impl FnOnce() -> io::Result<()>,
     ) -> Result<()> {
-        self.before(Step::Sync, path)?;
+        self.before(DiskStep::Sync, path)?;
         if self.syncing.is_some() && cfg!(target_os = "linux") {
             return self.sync_open(file, path);
         }
@@ -338,7 +338,7 @@ impl Disk {
     /// # Errors
     /// `Io`.
     pub fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        self.before(Step::Rename, to)?;
+        self.before(DiskStep::Rename, to)?;
         fs::rename(from, to).map_err(Error::io(from))
     }
 
@@ -347,7 +347,7 @@ impl Disk {
     /// # Errors
     /// `Io`.
     pub fn remove(&self, path: &Path) -> Result<bool> {
-        self.before(Step::Remove, path)?;
+        self.before(DiskStep::Remove, path)?;
         match fs::remove_file(path) {
             Ok(()) => Ok(true),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -360,7 +360,7 @@ impl Disk {
     /// # Errors
     /// `Io`.
     pub fn sync_folder(&self, path: &Path) -> Result<()> {
-        self.before(Step::SyncFolder, path)?;
+        self.before(DiskStep::SyncFolder, path)?;
         if cfg!(windows) {
             return Ok(());
         }

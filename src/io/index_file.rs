@@ -39,7 +39,7 @@ const STRIDE: u64 = 16 * PAGE;
 
 /// A file and its map, while they are open.
 #[derive(Debug)]
-struct Open<const W: usize> {
+struct MappedFile<const W: usize> {
     file: File,
     view: View<W>,
 }
@@ -50,7 +50,7 @@ pub struct IndexFile<const W: usize> {
     disk: Disk,
     path: PathBuf,
     max_size: u64,
-    open: Option<Open<W>>,
+    open: Option<MappedFile<W>>,
     entries: usize,
     /// Whole entries the file has room for.
     slots: usize,
@@ -92,7 +92,7 @@ impl<const W: usize> IndexFile<W> {
             disk: disk.clone(),
             path: path.to_path_buf(),
             max_size,
-            open: Some(Open { file, view }),
+            open: Some(MappedFile { file, view }),
             entries: if is_new { 0 } else { slots },
             slots,
             length,

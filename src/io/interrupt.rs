@@ -14,9 +14,9 @@ thread_local! {
 }
 
 /// Restores the previous poll, also when the work unwinds.
-struct Before(Option<Poll>);
+struct RestoredPoll(Option<Poll>);
 
-impl Drop for Before {
+impl Drop for RestoredPoll {
     fn drop(&mut self) {
         POLL.set(self.0.take());
     }
@@ -25,7 +25,7 @@ impl Drop for Before {
 /// Does the work, which ends early once `poll` says so; from then on it has to say so every time, as what is asked here
 /// may take one error for an answer.
 pub fn with_cancellation<T>(poll: impl FnMut() -> bool + 'static, work: impl FnOnce() -> T) -> T {
-    let _before = Before(POLL.replace(Some(Box::new(poll))));
+    let _before = RestoredPoll(POLL.replace(Some(Box::new(poll))));
     work()
 }
 

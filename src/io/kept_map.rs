@@ -41,7 +41,7 @@ impl Budget {
             .taken
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
             .is_ok();
-        let kept = is_taken.then(|| Kept {
+        let kept = is_taken.then(|| KeptMaps {
             map,
             bytes,
             budget: self,
@@ -50,13 +50,13 @@ impl Budget {
     }
 }
 
-struct Kept {
+struct KeptMaps {
     map: Arc<Mapping>,
     bytes: u64,
     budget: &'static Budget,
 }
 
-impl Drop for Kept {
+impl Drop for KeptMaps {
     fn drop(&mut self) {
         self.budget.taken.fetch_sub(self.bytes, Ordering::Relaxed);
     }
@@ -64,7 +64,7 @@ impl Drop for Kept {
 
 /// A map, if it was kept. It does not tell two plans apart: what is read is the same with and without it.
 #[derive(Clone, Default)]
-pub struct KeptMap(Option<Arc<Kept>>);
+pub struct KeptMap(Option<Arc<KeptMaps>>);
 
 impl KeptMap {
     /// Keeps a map, unless that would be too much.

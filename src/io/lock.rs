@@ -51,7 +51,7 @@ impl FolderId {
 
 /// A lock this process holds.
 #[derive(Debug)]
-struct Held {
+struct HeldLock {
     folder: FolderId,
     process: u32,
     path: PathBuf,
@@ -63,9 +63,9 @@ struct Held {
     claims: BTreeSet<String>,
 }
 
-static HELD: Mutex<Vec<Held>> = Mutex::new(Vec::new());
+static HELD: Mutex<Vec<HeldLock>> = Mutex::new(Vec::new());
 
-fn held() -> MutexGuard<'static, Vec<Held>> {
+fn held() -> MutexGuard<'static, Vec<HeldLock>> {
     lock(&HELD)
 }
 
@@ -106,7 +106,7 @@ impl LogDirLock {
             });
         }
         let (file, is_new) = lock_file(&path)?;
-        held.push(Held {
+        held.push(HeldLock {
             folder: folder.clone(),
             process,
             path: path.clone(),
@@ -160,7 +160,7 @@ impl LogDirLock {
         })
     }
 
-    fn is(&self, lock: &Held) -> bool {
+    fn is(&self, lock: &HeldLock) -> bool {
         self.is_held() && lock.process == self.process && lock.folder == self.folder
     }
 }

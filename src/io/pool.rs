@@ -15,25 +15,25 @@ const MAX_BLOCKS: usize = 256;
 
 /// Blocks that may be used again.
 #[derive(Debug)]
-pub(crate) struct Pool<T> {
+pub(crate) struct BlockPool<T> {
     most: usize,
-    kept: Mutex<Kept<T>>,
+    kept: Mutex<PooledBuffers<T>>,
 }
 
 #[derive(Debug)]
-struct Kept<T> {
+struct PooledBuffers<T> {
     /// The oldest first.
     blocks: Vec<Vec<T>>,
     bytes: usize,
 }
 
-impl<T> Pool<T> {
+impl<T> BlockPool<T> {
     /// Will keep at most so many bytes.
     #[must_use]
     pub(crate) const fn new(most: usize) -> Self {
         Self {
             most,
-            kept: Mutex::new(Kept {
+            kept: Mutex::new(PooledBuffers {
                 blocks: Vec::new(),
                 bytes: 0,
             }),
@@ -88,7 +88,7 @@ impl<T> Pool<T> {
         drop(gone);
     }
 
-    fn enter(&self) -> Option<MutexGuard<'_, Kept<T>>> {
+    fn enter(&self) -> Option<MutexGuard<'_, PooledBuffers<T>>> {
         for _ in 0..PATIENCE {
             match self.kept.try_lock() {
                 Ok(kept) => return Some(kept),
@@ -108,7 +108,7 @@ const fn bytes<T>(block: &Vec<T>) -> usize {
 mod tests {
     use super::*;
 
-    fn held(pool: &Pool<u8>) -> (usize, usize) {
+    fn held(pool: &BlockPool<u8>) -> (usize, usize) {
         let kept = pool.kept.lock().unwrap();
         assert_eq!(kept.bytes, kept.blocks.iter().map(bytes).sum::<usize>());
         (kept.blocks.len(), kept.bytes)
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn the_smallest_that_fits_and_of_those_the_last() {
-        let pool = Pool::new(1 << 20);
+        let pool = BlockPool::new(1 << 20);
         for (size, mark) in [(80_000, 1), (20_000, 2), (20_000, 3), (40_000, 4)] {
             pool.give(block(size, mark));
         }
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_bounded_and_the_oldest_goes() {
-        let pool = Pool::new(100_000);
+        let pool = BlockPool::new(100_000);
         for mark in 0..9 {
             pool.give(block(20_000, mark));
         }
@@ -151,7 +151,7 @@ mod tests {
         pool.give(Vec::new());
         let marks: Vec<_> = std::iter::from_fn(|| pool.take(20_000)).flatten().collect();
         assert_eq!(marks, [8, 7, 6, 5, 4]);
-        let pool = Pool::new(1 << 30);
+        let pool = BlockPool::new(1 << 30);
         for _ in 0..=MAX_BLOCKS {
             pool.give(block(LEAST, 0));
         }
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn nobody_waits_for_ever() {
-        let pool = Pool::new(1 << 20);
+        let pool = BlockPool::new(1 << 20);
         pool.give(block(LEAST, 1));
         let inside = pool.kept.lock().unwrap();
         assert_eq!(pool.take(LEAST), None);

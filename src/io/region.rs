@@ -7,10 +7,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::mapping::Mapping;
-use super::pool::Pool;
+use super::pool::BlockPool;
 
 /// Memory of file windows and decompressed blocks that nothing points into any more.
-static SPARE: Pool<u8> = Pool::new(12 << 20);
+static SPARE: BlockPool<u8> = BlockPool::new(12 << 20);
 
 /// A map that a region keeps.
 struct Mapped(Arc<Mapping>);

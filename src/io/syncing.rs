@@ -20,26 +20,26 @@ const MOST: usize = 64;
 /// Files on their way to the device.
 #[derive(Debug)]
 pub(super) struct Syncing {
-    shared: Arc<Shared>,
+    shared: Arc<SyncQueue>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    state: Mutex<State>,
+struct SyncQueue {
+    state: Mutex<SyncState>,
     /// Notified when files wait, fewer wait, or it is over.
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct SyncState {
     waiting: VecDeque<(PathBuf, File)>,
     is_over: bool,
     /// The first that failed.
     failed: Option<(PathBuf, io::Error)>,
 }
 
-impl State {
+impl SyncState {
     fn outcome(&self) -> Result<()> {
         let Some((path, error)) = &self.failed else {
             return Ok(());
@@ -50,13 +50,13 @@ impl State {
     }
 }
 
-impl Shared {
+impl SyncQueue {
     /// Nothing here is written in steps that a panic could leave half done.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SyncState> {
         lock(&self.state)
     }
 
-    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    fn wait<'a>(&self, state: MutexGuard<'a, SyncState>) -> MutexGuard<'a, SyncState> {
         wait(&self.changed, state)
     }
 
@@ -84,7 +84,7 @@ impl Shared {
 impl Syncing {
     /// Starts the thread; `None` where there is none to be had.
     pub(super) fn start() -> Option<Self> {
-        let shared = Arc::<Shared>::default();
+        let shared = Arc::<SyncQueue>::default();
         let of_thread = Arc::clone(&shared);
         let thread = thread::Builder::new().name("kafkalog-sync".to_owned());
         let started = thread.spawn(move || of_thread.run()).ok()?;

@@ -12,7 +12,7 @@ use crate::io::folder::DiskFolder;
 use crate::io::interrupt;
 use crate::io::links::detach;
 use crate::io::overlay::Action;
-use crate::io::overlay::content::{Content, Origins, Source};
+use crate::io::overlay::content::{ByteSource, Content, Origins};
 use crate::io::storage::{ReadFolder as _, became_shorter};
 use crate::log::dir::length_limit;
 use crate::segment::files::sync_segment;
@@ -113,12 +113,17 @@ fn carry_out(disk: &Disk, origins: &mut Origins, action: &Action) -> Result<()> 
 fn write(disk: &Disk, origins: &Origins, path: &Path, content: &Content) -> Result<()> {
     let file = disk.create(path)?;
     match content.source() {
-        Source::Base { name, from } => {
+        ByteSource::Base { name, from } => {
             let parts = [(*from, content.kept())];
             copy_parts(disk, &file, path, &origins.path(name), &parts)?;
         }
-        Source::Parts { name, parts } => copy_parts(disk, &file, path, &origins.path(name), parts)?,
-        Source::Bytes(_) | Source::Rebuilt(_) | Source::Counted | Source::Derived(_) => {
+        ByteSource::Parts { name, parts } => {
+            copy_parts(disk, &file, path, &origins.path(name), parts)?;
+        }
+        ByteSource::Bytes(_)
+        | ByteSource::Rebuilt(_)
+        | ByteSource::Counted
+        | ByteSource::Derived(_) => {
             let wanted = usize::try_from(content.kept()).unwrap_or(usize::MAX);
             disk.write(&file, path, &content.read(origins, 0, wanted)?)?;
         }

@@ -8,7 +8,7 @@ use super::note::Note;
 use super::plan::Plan;
 use super::producers::PlannedBatches;
 use super::request::LoadRequest;
-use super::segments::{Segment, Segments};
+use super::segments::{PlannedSegment, PlannedSegmentList};
 use crate::error::{Error, Result};
 use crate::format::checkpoint::{
     LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, parse_epochs, parse_partition_metadata,
@@ -64,7 +64,7 @@ pub(super) struct Loader<'a> {
     /// Without `preallocate`, which is for new segments alone.
     pub(super) settings: SegmentSettings,
     pub(super) request: LoadRequest,
-    pub(super) segments: Segments,
+    pub(super) segments: PlannedSegmentList,
     pub(super) epochs: LeaderEpochs,
     /// New content of the checkpoint, once something was written to it.
     pub(super) epochs_written: Option<Vec<u8>>,
@@ -74,7 +74,7 @@ pub(super) struct Loader<'a> {
     /// A segment to be split that was not among the segments yet: Kafka leaves its files where new ones do not
     /// replace them.
     pub(super) unlisted: Option<Offset>,
-    /// Segments that were split.
+    /// PlannedSegmentList that were split.
     pub(super) splits: Vec<Offset>,
 }
 
@@ -92,7 +92,7 @@ impl<'a> Loader<'a> {
                 ..config.segment_settings()
             },
             request,
-            segments: Segments::default(),
+            segments: PlannedSegmentList::default(),
             epochs: LeaderEpochs::in_memory(&[])?,
             epochs_written: None,
             notes: Vec::new(),
@@ -155,9 +155,13 @@ impl Loader<'_> {
         })
     }
 
-    pub(super) fn open_segment(&self, base_offset: Offset, state: FileState) -> Result<Segment> {
+    pub(super) fn open_segment(
+        &self,
+        base_offset: Offset,
+        state: FileState,
+    ) -> Result<PlannedSegment> {
         let now_ms = self.request.now_ms;
-        Segment::open_as(&self.folder, (base_offset, state), self.settings, now_ms)
+        PlannedSegment::open_as(&self.folder, (base_offset, state), self.settings, now_ms)
     }
 
     /// Gives the recovery point and the log end, after the recovery of what was not flushed.

@@ -16,9 +16,9 @@ use super::plan::Plan;
 use crate::error::Result;
 use crate::format::batch::BatchHeader;
 use crate::format::file_name::{FileKind, FileName, FileState, leading_offset};
-use crate::io::overlay::content::Source;
+use crate::io::overlay::content::ByteSource;
 use crate::io::storage::{ReadFile, ReadFolder as _};
-use crate::segment::resync::{Resync, Step};
+use crate::segment::resync::{Resync, ResyncItem};
 use crate::types::{Offset, Position};
 
 mod leftover;
@@ -43,7 +43,7 @@ impl Losses {
 }
 
 /// Parts of a file that were there before and have a place in the result.
-type Kept = BTreeMap<Arc<str>, Vec<(u64, u64)>>;
+type KeptRanges = BTreeMap<Arc<str>, Vec<(u64, u64)>>;
 
 impl Loader<'_> {
     /// The plan, with what would go.
@@ -90,7 +90,7 @@ impl Loader<'_> {
             let goes_back = first.is_some_and(|first| first.base_offset < next.base_offset);
             let mut walk = live.walk(&self.folder)?;
             while let Some(step) = walk.next_step()? {
-                let Step::Batch(position, header) = step else {
+                let ResyncItem::Batch(position, header) = step else {
                     continue;
                 };
                 let is_beyond = header.last_offset() >= next.base_offset;
@@ -103,17 +103,17 @@ impl Loader<'_> {
     }
 
     /// Bytes of the original files that are now in live `.log` files.
-    fn kept(&self) -> Kept {
-        let mut kept = Kept::new();
+    fn kept(&self) -> KeptRanges {
+        let mut kept = KeptRanges::new();
         for (name, content) in self.folder.files() {
             let is_live = FileName::parse(&name)
                 .is_some_and(|name| (name.kind, name.state) == (FileKind::Log, FileState::Live));
             match content.source() {
-                Source::Base { name, from } if is_live => {
+                ByteSource::Base { name, from } if is_live => {
                     let parts = kept.entry(Arc::clone(name)).or_default();
                     parts.push((*from, from.saturating_add(content.kept())));
                 }
-                Source::Parts { name, parts } if is_live => {
+                ByteSource::Parts { name, parts } if is_live => {
                     let ends = parts
                         .iter()
                         .map(|(at, length)| (*at, at.saturating_add(*length)));
@@ -141,7 +141,7 @@ impl Loader<'_> {
         let reason = self.reason(name, kept, replacement.as_ref().map(Replacement::name));
         let mut walk = walk_all(file, length, base)?;
         while let Some(step) = walk.next_step()? {
-            let Step::Batch(position, header) = step else {
+            let ResyncItem::Batch(position, header) = step else {
                 continue;
             };
             let is_kept = kept
@@ -211,7 +211,7 @@ impl Loader<'_> {
         let mut walk = walk_all(self.folder.open(&name)?, self.folder.length(&name), base)?;
         while let Some(step) = walk.next_step()? {
             match step {
-                Step::Batch(position, header) if header.last_offset() >= log_end => {
+                ResyncItem::Batch(position, header) if header.last_offset() >= log_end => {
                     losses.add(&name, (position, &header), &reason);
                 }
                 _ => {}

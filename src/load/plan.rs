@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::loaded::LoadedLog;
 use super::loss::{Loss, WAYS_OUT, refusal};
 use super::note::Note;
-use super::segments::Segments;
+use super::segments::PlannedSegmentList;
 use crate::error::Result;
 use crate::format::entry::ProducerState;
 use crate::format::file_name::{FileKind, FileName, FileState};
@@ -27,7 +27,7 @@ pub struct Plan {
     pub losses: Vec<Loss>,
     /// Notes for the report.
     pub notes: Vec<Note>,
-    pub(super) segments: Segments,
+    pub(super) segments: PlannedSegmentList,
     /// Files that were only renamed.
     pub(super) deleted: Vec<String>,
 }

@@ -1,6 +1,6 @@
 //! The batches of a log under plan, for its producers' state.
 
-use super::segments::Segments;
+use super::segments::PlannedSegmentList;
 use crate::error::Result;
 use crate::producers::replay::{Replay, ReplayedLog};
 use crate::types::Offset;
@@ -8,7 +8,7 @@ use crate::types::Offset;
 /// The segments of a folder under plan, for replaying.
 #[derive(Debug)]
 pub(super) struct PlannedBatches<'a> {
-    pub(super) segments: &'a mut Segments,
+    pub(super) segments: &'a mut PlannedSegmentList,
 }
 
 impl ReplayedLog for PlannedBatches<'_> {

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::segments::Segment;
+use super::segments::PlannedSegment;
 use crate::error::Result;
 use crate::format::file_name::{FileKind, FileState};
 use crate::io::overlay::Overlay;
-use crate::io::overlay::content::{Content, Origins, Rebuild, Source};
+use crate::io::overlay::content::{ByteSource, Content, Origins, Rebuild};
 use crate::segment::source::Access;
 use crate::segment::walk::LogWalk;
 use crate::segment::writer::{RecoveryFailure, SegmentSettings};
@@ -31,7 +31,7 @@ impl Rebuild for RebuiltIndex {
         let mut batches = LogWalk::new(log, 0, self.log.length(), Access::Headers)?;
         let scratch = Overlay::empty(origins.clone());
         let name = (self.base_offset, FileState::Live);
-        let mut segment = Segment::open_as(&scratch, name, self.settings, NO_TIMESTAMP)?;
+        let mut segment = PlannedSegment::open_as(&scratch, name, self.settings, NO_TIMESTAMP)?;
         let filled = segment.fill(&mut batches, |_, _| Ok(()));
         filled.map_err(RecoveryFailure::into_error)?;
         scratch.read(&segment.name(self.kind), u64::MAX)
@@ -39,12 +39,12 @@ impl Rebuild for RebuiltIndex {
 }
 
 /// Lets the rebuilt indexes of a segment go where the plan holds too many.
-pub(super) fn forget_indexes(folder: &Overlay, segment: &Segment) {
+pub(super) fn forget_indexes(folder: &Overlay, segment: &PlannedSegment) {
     let Some(log) = folder.get(&segment.name(FileKind::Log)) else {
         return;
     };
     // What salvage put together is gone from its old place when the indexes are written.
-    let is_whole_file = matches!(log.source(), Source::Base { .. });
+    let is_whole_file = matches!(log.source(), ByteSource::Base { .. });
     if folder.kept_bytes() <= MAX_KEPT_INDEXES || !is_whole_file {
         return;
     }

@@ -4,7 +4,7 @@ use super::loader::Loader;
 use super::loss::behind_damage;
 use super::note::Note;
 use super::rebuilt::forget_indexes;
-use super::segments::Segment;
+use super::segments::PlannedSegment;
 use crate::error::{Error, Result};
 use crate::format::batch::BatchHeader;
 use crate::format::entry::AbortedTxn;
@@ -211,7 +211,7 @@ impl Loader<'_> {
             ..self.settings
         };
         let now_ms = self.request.now_ms;
-        let segment = Segment::open(&self.folder, base_offset, settings, now_ms)?;
+        let segment = PlannedSegment::open(&self.folder, base_offset, settings, now_ms)?;
         self.segments.insert(segment);
         Ok(())
     }
@@ -243,7 +243,7 @@ impl Loader<'_> {
             let names = SEGMENT_FILES.map(|kind| old.name(kind));
             self.deleted.extend(names);
         }
-        let into: Vec<Offset> = new.iter().map(Segment::base_offset).collect();
+        let into: Vec<Offset> = new.iter().map(PlannedSegment::base_offset).collect();
         for mut segment in new {
             segment.rename(FileState::Live)?;
             self.segments.insert(segment);
@@ -265,7 +265,7 @@ impl Loader<'_> {
 
     /// New segments of the batches of one, each from the first one on that does not fit into the one before; `None` where
     /// a batch is not whole, or fits into none.
-    fn parts_of(&self, old: &Segment) -> Result<Option<Vec<Segment>>> {
+    fn parts_of(&self, old: &PlannedSegment) -> Result<Option<Vec<PlannedSegment>>> {
         let folder = &self.folder;
         let log = folder.get(&old.name(FileKind::Log));
         let log = log.unwrap_or_else(Content::empty);

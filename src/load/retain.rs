@@ -2,7 +2,7 @@
 
 use super::loaded::LoadedLog;
 use super::plan::Plan;
-use super::segments::Segment;
+use super::segments::PlannedSegment;
 #[cfg(feature = "internal")]
 use crate::error::Error;
 use crate::error::Result;
@@ -99,7 +99,7 @@ impl Plan {
     /// Ages of the segments, for retention.
     fn ages(&mut self, now_ms: TimestampMs) -> Result<Vec<SegmentAge>> {
         let folder = self.folder.clone();
-        let age = |segment: &mut Segment| {
+        let age = |segment: &mut PlannedSegment| {
             let largest = segment.max_timestamp()?.timestamp;
             let modified = || folder.modified_ms(&segment.name(FileKind::Log));
             Ok(SegmentAge {
@@ -124,7 +124,7 @@ impl Plan {
             active.on_become_inactive()?;
         }
         let settings = config.segment_settings();
-        let segment = Segment::open(&self.folder, end, settings, now_ms)?;
+        let segment = PlannedSegment::open(&self.folder, end, settings, now_ms)?;
         self.segments.insert(segment);
         log.producers.update_map_end_offset(end);
         log.producers.take_snapshot(true)?;

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use self::decoding::OpenTransactions;
-use self::whole::{Batches, Kept, LogFile, Piece};
+use self::whole::{BatchesBetween, KeptBatches, LogFile, SalvagedSegment};
 use super::loader::{Loader, is_index, txn_index_is_sound};
 use super::note::Note;
 use crate::error::{Error, Result};
@@ -22,11 +22,11 @@ use crate::format::checkpoint::{
 };
 use crate::format::entry::index_room;
 use crate::format::file_name::{FileKind, FileName, FileState, leading_offset};
-use crate::io::overlay::content::{Content, Source};
+use crate::io::overlay::content::{ByteSource, Content};
 use crate::io::storage::{ReadFolder as _, Storage as _};
 use crate::log::dir::text_limit;
 use crate::log::epochs::LeaderEpochs;
-use crate::log::swaps::{Log, choose};
+use crate::log::swaps::{CountedLog, choose};
 use crate::segment::resync::Lost;
 use crate::segment::source::MAX_SEGMENT_SIZE;
 use crate::types::Offset;
@@ -58,7 +58,7 @@ impl Loader<'_> {
             // What claims the same place only adds to this one.
             let beside = later.partition_point(|next| next.base_offset <= log.base_offset);
             let ceiling = ceiling(later.get(beside..).unwrap_or_default());
-            let batches = Batches {
+            let batches = BatchesBetween {
                 file: self.folder.open(&log.name)?,
                 length: log.content.length(),
                 floor,
@@ -80,7 +80,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    fn note_lost(&mut self, log: &LogFile, kept: &Kept) {
+    fn note_lost(&mut self, log: &LogFile, kept: &KeptBatches) {
         if kept.lost.is_empty() {
             return;
         }
@@ -187,7 +187,7 @@ impl Loader<'_> {
     /// are rebuilt anyway.
     fn judge_swaps(&mut self) -> Result<()> {
         let folder = self.folder.clone();
-        let (mut swaps, mut lives): (Vec<Log>, Vec<Log>) = (Vec::new(), Vec::new());
+        let (mut swaps, mut lives): (Vec<CountedLog>, Vec<CountedLog>) = (Vec::new(), Vec::new());
         for name in folder.names() {
             let live = name.strip_suffix(FileState::Swap.suffix());
             if live.is_some_and(is_index) {
@@ -249,7 +249,7 @@ impl Loader<'_> {
             let named = leading_offset(&name).filter(|&offset| offset >= 0);
             // Without a name, any offset is near.
             let near = named.unwrap_or(Offset::MAX);
-            let batches = Batches::all(folder.open(&name)?, content.length(), near);
+            let batches = BatchesBetween::all(folder.open(&name)?, content.length(), near);
             let first = batches.first()?;
             logs.push(LogFile {
                 base_offset: named.or(first).unwrap_or(Offset::MAX),
@@ -267,7 +267,7 @@ impl Loader<'_> {
     }
 
     /// Puts the pieces in the place of the `.log` they come from, by the steps of a swap, which a crash may fall between.
-    fn replace(&mut self, log: &LogFile, pieces: &[Piece]) -> Result<()> {
+    fn replace(&mut self, log: &LogFile, pieces: &[SalvagedSegment]) -> Result<()> {
         let folder = self.folder.clone();
         let live = |base| FileName::new(base, FileKind::Log).to_string();
         let length = log.content.length();
@@ -295,7 +295,7 @@ impl Loader<'_> {
             name.to_string()
         };
         let origin: Arc<str> = match log.content.source() {
-            Source::Base { name, .. } => Arc::clone(name),
+            ByteSource::Base { name, .. } => Arc::clone(name),
             _ => log.name.as_str().into(),
         };
         for piece in pieces {

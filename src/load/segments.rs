@@ -8,26 +8,26 @@ use crate::segment::writer::WritableSegment;
 use crate::types::Offset;
 
 /// A segment under plan.
-pub(super) type Segment = WritableSegment<Overlay>;
+pub(super) type PlannedSegment = WritableSegment<Overlay>;
 
-/// Segments, in order.
+/// PlannedSegmentList, in order.
 #[derive(Debug, Default)]
-pub(super) struct Segments(BTreeMap<Offset, Segment>);
+pub(super) struct PlannedSegmentList(BTreeMap<Offset, PlannedSegment>);
 
-impl Segments {
+impl PlannedSegmentList {
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub(super) fn get_mut(&mut self, base_offset: Offset) -> Option<&mut Segment> {
+    pub(super) fn get_mut(&mut self, base_offset: Offset) -> Option<&mut PlannedSegment> {
         self.0.get_mut(&base_offset)
     }
 
-    pub(super) fn insert(&mut self, segment: Segment) {
+    pub(super) fn insert(&mut self, segment: PlannedSegment) {
         self.0.insert(segment.base_offset(), segment);
     }
 
-    pub(super) fn remove(&mut self, base_offset: Offset) -> Option<Segment> {
+    pub(super) fn remove(&mut self, base_offset: Offset) -> Option<PlannedSegment> {
         self.0.remove(&base_offset)
     }
 
@@ -35,16 +35,16 @@ impl Segments {
         self.0.clear();
     }
 
-    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &Segment> {
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &PlannedSegment> {
         self.0.values()
     }
 
-    pub(super) fn iter_mut(&mut self) -> impl DoubleEndedIterator<Item = &mut Segment> {
+    pub(super) fn iter_mut(&mut self) -> impl DoubleEndedIterator<Item = &mut PlannedSegment> {
         self.0.values_mut()
     }
 
     /// The last one.
-    pub(super) fn active_mut(&mut self) -> Option<&mut Segment> {
+    pub(super) fn active_mut(&mut self) -> Option<&mut PlannedSegment> {
         self.iter_mut().next_back()
     }
 
@@ -75,12 +75,15 @@ impl Segments {
     }
 
     /// The one that may hold `offset`, and those after it; all of them where none does.
-    pub(super) fn onward(&self, offset: Offset) -> impl Iterator<Item = &Segment> {
+    pub(super) fn onward(&self, offset: Offset) -> impl Iterator<Item = &PlannedSegment> {
         let from = self.floor(offset).unwrap_or(Offset::MIN);
         self.0.range(from..).map(|(_, segment)| segment)
     }
 
-    pub(super) fn onward_mut(&mut self, offset: Offset) -> impl Iterator<Item = &mut Segment> {
+    pub(super) fn onward_mut(
+        &mut self,
+        offset: Offset,
+    ) -> impl Iterator<Item = &mut PlannedSegment> {
         let from = self.floor(offset).unwrap_or(Offset::MIN);
         self.0.range_mut(from..).map(|(_, segment)| segment)
     }

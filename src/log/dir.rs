@@ -27,7 +27,7 @@ use crate::producers::snapshots::MAX_SNAPSHOT;
 use crate::types::TopicPartition;
 
 use super::below::hint;
-pub(crate) use super::kept::Offsets;
+pub(crate) use super::kept::PartitionOffsets;
 
 /// Identity of the log dir.
 pub const META_PROPERTIES: &str = "meta.properties";
@@ -96,11 +96,11 @@ pub struct DirState {
     /// True if the clean-shutdown marker exists.
     pub clean_shutdown: bool,
     /// From [`RECOVERY_POINT`].
-    pub recovery_points: Arc<Offsets>,
+    pub recovery_points: Arc<PartitionOffsets>,
     /// From [`LOG_START`].
-    pub log_starts: Arc<Offsets>,
+    pub log_starts: Arc<PartitionOffsets>,
     /// From [`REPLICATION`]; `None` without that file.
-    pub high_watermarks: Option<Arc<Offsets>>,
+    pub high_watermarks: Option<Arc<PartitionOffsets>>,
 }
 
 impl DirState {
@@ -165,7 +165,8 @@ impl LogDir {
     /// # Errors
     /// `Io` where `path` is not a directory that can be listed; `InvalidArgument` where it is a partition's folder.
     pub fn open(path: &Path) -> Result<Self> {
-        let (mut folders, mut links, mut seen) = (Vec::new(), BTreeSet::new(), Seen::default());
+        let (mut folders, mut links, mut seen) =
+            (Vec::new(), BTreeSet::new(), DirTraits::default());
         for entry in fs::read_dir(path).map_err(Error::io(path))? {
             let entry = entry.map_err(Error::io(path))?;
             let file_name = entry.file_name();
@@ -271,7 +272,7 @@ impl LogDir {
     ///
     /// # Errors
     /// `Io`, or `CorruptIndex` where Kafka would refuse it.
-    pub fn checkpoint(&self, name: &str) -> Result<Option<Offsets>> {
+    pub fn checkpoint(&self, name: &str) -> Result<Option<PartitionOffsets>> {
         read_parsed(&self.path.join(name), parse_offsets)
     }
 
@@ -290,7 +291,7 @@ impl LogDir {
 
 /// Facts about a directory from the files in it.
 #[derive(Default)]
-struct Seen {
+struct DirTraits {
     /// A file that only log dirs have.
     dirs_own: bool,
     /// A file that only partition folders have.
@@ -299,7 +300,7 @@ struct Seen {
     foreign: bool,
 }
 
-impl Seen {
+impl DirTraits {
     fn note(&mut self, name: &str) {
         if is_of_log_dir(name) {
             self.dirs_own = true;
@@ -380,7 +381,7 @@ impl PathKind {
         if !meta.is_dir() {
             return Ok(Self::File);
         }
-        let mut seen = Seen::default();
+        let mut seen = DirTraits::default();
         for entry in fs::read_dir(path).map_err(Error::io(path))? {
             let entry = entry.map_err(Error::io(path))?;
             let file_name = entry.file_name();

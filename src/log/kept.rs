@@ -19,16 +19,16 @@ const MOST: usize = 6;
 #[cfg(unix)]
 const SETTLED: u64 = 2;
 
-/// Offsets by partition.
-pub(crate) type Offsets = BTreeMap<TopicPartition, Offset>;
+/// PartitionOffsets by partition.
+pub(crate) type PartitionOffsets = BTreeMap<TopicPartition, Offset>;
 
-static KEPT: Mutex<VecDeque<Kept>> = Mutex::new(VecDeque::new());
+static KEPT: Mutex<VecDeque<KeptCheckpoint>> = Mutex::new(VecDeque::new());
 
 #[derive(Debug)]
-struct Kept {
+struct KeptCheckpoint {
     path: PathBuf,
     stamp: Stamp,
-    offsets: Arc<Offsets>,
+    offsets: Arc<PartitionOffsets>,
 }
 
 /// Identity of a file and its content: device, inode, length, and the times of the last change of content and inode.
@@ -67,8 +67,8 @@ impl Stamp {
 /// Returns the offsets that `read` finds in the checkpoint at `path`, or found before.
 pub(super) fn offsets(
     path: &Path,
-    read: impl FnOnce(&Path) -> Option<Offsets>,
-) -> Option<Arc<Offsets>> {
+    read: impl FnOnce(&Path) -> Option<PartitionOffsets>,
+) -> Option<Arc<PartitionOffsets>> {
     let stamp = Stamp::of(path);
     if let Some(known) = stamp.and_then(|stamp| find(path, stamp)) {
         return Some(known);
@@ -81,19 +81,19 @@ pub(super) fn offsets(
     Some(found)
 }
 
-fn find(path: &Path, stamp: Stamp) -> Option<Arc<Offsets>> {
+fn find(path: &Path, stamp: Stamp) -> Option<Arc<PartitionOffsets>> {
     // Nobody waits: in a forked process it may stay locked.
     let kept = KEPT.try_lock().ok()?;
     let found = kept.iter().find(|kept| kept.path == path)?;
     (found.stamp == stamp).then(|| Arc::clone(&found.offsets))
 }
 
-fn keep(path: &Path, stamp: Stamp, offsets: &Arc<Offsets>) {
+fn keep(path: &Path, stamp: Stamp, offsets: &Arc<PartitionOffsets>) {
     let Ok(mut kept) = KEPT.try_lock() else {
         return;
     };
     kept.retain(|kept| kept.path != path);
-    kept.push_front(Kept {
+    kept.push_front(KeptCheckpoint {
         path: path.to_path_buf(),
         stamp,
         offsets: Arc::clone(offsets),

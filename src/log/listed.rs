@@ -10,7 +10,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use super::dir::{DirState, LOG_START, Offsets, PathKind, dir_above, folder_name, read_parsed};
+use super::dir::{
+    DirState, LOG_START, PartitionOffsets, PathKind, dir_above, folder_name, read_parsed,
+};
 use super::listing;
 use crate::error::{Error, Result};
 use crate::format::checkpoint::{
@@ -21,7 +23,7 @@ use crate::format::file_name::{
 };
 use crate::io::file::about;
 use crate::segment::LogSegment;
-use crate::segment::lookup::{Found, SegmentLookup};
+use crate::segment::lookup::{SegmentLookup, TimestampedRecord};
 use crate::segment::skipping::OnCorrupt;
 use crate::segment::statistics::SegmentStatistics;
 use crate::types::{NO_TIMESTAMP, Offset, Position, TimestampMs};
@@ -83,7 +85,7 @@ impl ListedLog {
     /// As [`ListedLog::open`].
     pub fn open_in(path: &Path, name: FolderName, dir: &DirState) -> Result<Self> {
         let segments = listing::segments(path)?;
-        let of = |offsets: &Offsets| offsets.get(&name.topic_partition).copied();
+        let of = |offsets: &PartitionOffsets| offsets.get(&name.topic_partition).copied();
         // The raft layer opens its log as unclean and from 0, whatever the checkpoints say.
         let is_metadata = name.topic_partition.topic == CLUSTER_METADATA_TOPIC;
         let recovery_point = of(&dir.recovery_points).filter(|_| !is_metadata);
@@ -481,8 +483,8 @@ impl ListedLog {
     }
 }
 
-impl From<Found> for OffsetAndTimestamp {
-    fn from(found: Found) -> Self {
+impl From<TimestampedRecord> for OffsetAndTimestamp {
+    fn from(found: TimestampedRecord) -> Self {
         Self {
             offset: found.offset,
             timestamp: found.timestamp,

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
 
-use super::swaps::{Log, choose};
+use super::swaps::{CountedLog, choose};
 use crate::error::{Error, Result};
 use crate::format::file_name::{FileKind, FileName, FileState};
 use crate::io::disk::Disk;
@@ -150,12 +150,12 @@ impl Listing {
     /// Does what the loader does with `.swap` and `.cleaned` files, without touching them, and without giving up a batch of
     /// a live log.
     fn load(&self, folder: &Arc<Path>) -> Result<Vec<LogSegment>> {
-        let mut logs: Vec<Log> = self.live().collect();
+        let mut logs: Vec<CountedLog> = self.live().collect();
         if self.logs.keys().any(|name| name.state == FileState::Swap) {
             let on_disk = DiskFolder::new(folder, &Disk::default());
             logs = choose(&on_disk, &self.finished_swaps(), &logs)?;
         }
-        let segment = |(name, size): Log| {
+        let segment = |(name, size): CountedLog| {
             let &(_, modified_ms) = self.logs.get(&name)?;
             Some(self.segment(folder, name, (size, modified_ms)))
         };
@@ -165,7 +165,7 @@ impl Listing {
     }
 
     /// Those below all that is half written.
-    fn finished_swaps(&self) -> Vec<Log> {
+    fn finished_swaps(&self) -> Vec<CountedLog> {
         let cleaned = self.names().filter(|name| name.state == FileState::Cleaned);
         let unfinished = cleaned.map(|name| name.offset).min();
         let is_finished = |name: &FileName| unfinished.is_none_or(|offset| name.offset < offset);

@@ -24,13 +24,13 @@ pub(crate) const UNFINISHED: &str = ".kafkalog-unfinished";
 
 /// Role of a directory for a broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum OutputKind {
     LogDir,
     Partition,
     Other,
 }
 
-impl Kind {
+impl OutputKind {
     /// A directory that cannot be listed, or does not exist, is neither.
     fn of(path: &Path) -> Self {
         if path.join(UNFINISHED).exists() {
@@ -91,9 +91,10 @@ fn log_dir_of(source: &Path) -> Result<PathBuf> {
     } else {
         real.parent().unwrap_or(&real)
     };
-    let above = folder
-        .parent()
-        .filter(|above| Kind::of(folder) == Kind::Partition && Kind::of(above) == Kind::LogDir);
+    let above = folder.parent().filter(|above| {
+        OutputKind::of(folder) == OutputKind::Partition
+            && OutputKind::of(above) == OutputKind::LogDir
+    });
     Ok(above.unwrap_or(folder).to_path_buf())
 }
 
@@ -124,11 +125,11 @@ pub(crate) fn check_output<S: AsRef<Path>>(
     let is_named_right =
         partition.is_some_and(|name| real.file_name().is_some_and(|last| last == name));
     for dir in real.ancestors() {
-        match Kind::of(dir) {
-            Kind::Other => {}
-            Kind::LogDir if is_named_right && real.parent() == Some(dir) => {}
-            Kind::LogDir => return Err(refused(out, "the log dir", dir)),
-            Kind::Partition => return Err(refused(out, "the partition folder", dir)),
+        match OutputKind::of(dir) {
+            OutputKind::Other => {}
+            OutputKind::LogDir if is_named_right && real.parent() == Some(dir) => {}
+            OutputKind::LogDir => return Err(refused(out, "the log dir", dir)),
+            OutputKind::Partition => return Err(refused(out, "the partition folder", dir)),
         }
     }
     Ok(())
@@ -145,10 +146,10 @@ pub(crate) fn check_log_dir(log_dir: &Path) -> Result<()> {
     }
     let real = resolve(log_dir).map_err(Error::io(log_dir))?;
     for dir in real.ancestors().skip(1) {
-        match Kind::of(dir) {
-            Kind::Other => {}
-            Kind::LogDir => return Err(refused(log_dir, "the log dir", dir)),
-            Kind::Partition => return Err(refused(log_dir, "the partition folder", dir)),
+        match OutputKind::of(dir) {
+            OutputKind::Other => {}
+            OutputKind::LogDir => return Err(refused(log_dir, "the log dir", dir)),
+            OutputKind::Partition => return Err(refused(log_dir, "the partition folder", dir)),
         }
     }
     Ok(())

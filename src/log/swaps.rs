@@ -19,21 +19,25 @@ use crate::error::Result;
 use crate::format::batch::BatchHeader;
 use crate::format::file_name::FileName;
 use crate::io::storage::ReadFolder;
-use crate::segment::resync::{Resync, Step};
+use crate::segment::resync::{Resync, ResyncItem};
 use crate::types::{Offset, Position};
 
 /// A `.log` of a folder, and how many of its bytes count.
-pub(crate) type Log = (FileName, u64);
+pub(crate) type CountedLog = (FileName, u64);
 
 /// The logs that count, by base offset, of `lives` and of `swaps` that are finished; both in that order.
 ///
 /// # Errors
 /// `Io`.
-pub(crate) fn choose(folder: &dyn ReadFolder, swaps: &[Log], lives: &[Log]) -> Result<Vec<Log>> {
+pub(crate) fn choose(
+    folder: &dyn ReadFolder,
+    swaps: &[CountedLog],
+    lives: &[CountedLog],
+) -> Result<Vec<CountedLog>> {
     if swaps.is_empty() {
         return Ok(lives.to_vec());
     }
-    let folder = Folder(folder);
+    let folder = SwapFolder(folder);
     let (mut whole, mut others) = (Vec::new(), Vec::new());
     let (mut low, mut high) = (Offset::MAX, Offset::MIN);
     for &swap in swaps {
@@ -46,7 +50,7 @@ pub(crate) fn choose(folder: &dyn ReadFolder, swaps: &[Log], lives: &[Log]) -> R
             None => others.push(swap),
         }
     }
-    let (replaced, mut chosen): (Vec<Log>, Vec<Log>) =
+    let (replaced, mut chosen): (Vec<CountedLog>, Vec<CountedLog>) =
         (lives.iter()).partition(|(name, _)| (low..high).contains(&name.offset));
     let before = chosen.iter().rfind(|(name, _)| name.offset < low);
     let is_free = match before {
@@ -67,40 +71,40 @@ pub(crate) fn choose(folder: &dyn ReadFolder, swaps: &[Log], lives: &[Log]) -> R
     Ok(chosen)
 }
 
-struct Folder<'a>(&'a dyn ReadFolder);
+struct SwapFolder<'a>(&'a dyn ReadFolder);
 
-/// Identity of a batch: offsets and checksum.
-type Identity = (Offset, Offset, u32);
+/// BatchIdentity of a batch: offsets and checksum.
+type BatchIdentity = (Offset, Offset, u32);
 
-fn identity(header: &BatchHeader) -> Identity {
+fn identity(header: &BatchHeader) -> BatchIdentity {
     (header.base_offset, header.last_offset(), header.crc)
 }
 
-impl Folder<'_> {
+impl SwapFolder<'_> {
     /// A walk over a log whose batches lie below `end`.
-    fn walk(&self, (name, length): Log, end: Offset) -> Result<Resync> {
+    fn walk(&self, (name, length): CountedLog, end: Offset) -> Result<Resync> {
         let file = self.0.open(&name.to_string())?;
         let offsets = (name.offset, end.saturating_sub(1));
         Resync::within(file, length, offsets, name.offset)
     }
 
     /// The offset after the last batch, if there is one and all bytes are whole batches.
-    fn end_if_whole(&self, log: Log) -> Result<Option<Offset>> {
+    fn end_if_whole(&self, log: CountedLog) -> Result<Option<Offset>> {
         let (mut walk, mut end) = (self.walk(log, Offset::MAX)?, None);
         while let Some(step) = walk.next_step()? {
             match step {
-                Step::Batch(_, header) => end = Some(header.next_offset()),
-                Step::Lost(_) => return Ok(None),
+                ResyncItem::Batch(_, header) => end = Some(header.next_offset()),
+                ResyncItem::Lost(_) => return Ok(None),
             }
         }
         Ok(end)
     }
 
     /// The offset after the last whole batch, or the base.
-    fn end(&self, log: Log) -> Result<Offset> {
+    fn end(&self, log: CountedLog) -> Result<Offset> {
         let (mut walk, mut end) = (self.walk(log, Offset::MAX)?, log.0.offset);
         while let Some(step) = walk.next_step()? {
-            if let Step::Batch(_, header) = step {
+            if let ResyncItem::Batch(_, header) = step {
                 end = header.next_offset();
             }
         }
@@ -108,17 +112,17 @@ impl Folder<'_> {
     }
 
     /// Returns whether `swaps`, which are whole, hold every whole batch of `lives`.
-    fn covers(&self, swaps: &[Log], lives: &[Log]) -> Result<bool> {
-        let mut swaps: VecDeque<Log> = swaps.iter().copied().collect();
+    fn covers(&self, swaps: &[CountedLog], lives: &[CountedLog]) -> Result<bool> {
+        let mut swaps: VecDeque<CountedLog> = swaps.iter().copied().collect();
         let mut open: Option<Resync> = None;
-        let mut next = || -> Result<Option<Identity>> {
+        let mut next = || -> Result<Option<BatchIdentity>> {
             loop {
                 if let Some(walk) = &mut open
                     && let Some(step) = walk.next_step()?
                 {
                     match step {
-                        Step::Batch(_, header) => return Ok(Some(identity(&header))),
-                        Step::Lost(_) => continue,
+                        ResyncItem::Batch(_, header) => return Ok(Some(identity(&header))),
+                        ResyncItem::Lost(_) => continue,
                     }
                 }
                 let Some(swap) = swaps.pop_front() else {
@@ -132,7 +136,7 @@ impl Folder<'_> {
         for (&live, end) in lives.iter().zip(ends.chain([Offset::MAX])) {
             let mut walk = self.walk(live, end)?;
             while let Some(step) = walk.next_step()? {
-                let Step::Batch(_, header) = step else {
+                let ResyncItem::Batch(_, header) = step else {
                     continue;
                 };
                 let wanted = identity(&header);
@@ -148,7 +152,7 @@ impl Folder<'_> {
     }
 
     /// Adds what a swap holds before the next of the chosen logs, if none of these reaches its base.
-    fn fill(&self, swap: Log, chosen: &mut Vec<Log>) -> Result<()> {
+    fn fill(&self, swap: CountedLog, chosen: &mut Vec<CountedLog>) -> Result<()> {
         let base_offset = swap.0.offset;
         let at = chosen.partition_point(|(name, _)| name.offset < base_offset);
         let same = chosen
@@ -175,19 +179,19 @@ impl Folder<'_> {
     }
 
     /// Bytes of a log's batches below `end`; `None` if it has none; `None` where it has none.
-    fn length_below(&self, log: Log, end: Option<Offset>) -> Result<Option<Position>> {
+    fn length_below(&self, log: CountedLog, end: Option<Offset>) -> Result<Option<Position>> {
         let (mut walk, mut is_some) = (self.walk(log, Offset::MAX)?, false);
         while let Some(step) = walk.next_step()? {
             match step {
-                Step::Batch(position, header) => {
+                ResyncItem::Batch(position, header) => {
                     if end.is_some_and(|end| header.last_offset() >= end) {
                         return Ok(is_some.then_some(position));
                     }
                     is_some = true;
                 }
                 // After the last segment nothing was replaced: what begins with damage is another log's.
-                Step::Lost(lost) if end.is_none() && lost.position == 0 => return Ok(None),
-                Step::Lost(_) => {}
+                ResyncItem::Lost(lost) if end.is_none() && lost.position == 0 => return Ok(None),
+                ResyncItem::Lost(_) => {}
             }
         }
         Ok(is_some.then_some(log.1))

@@ -12,18 +12,18 @@ use pyo3::prelude::*;
 
 use super::errors::of_read;
 use super::interrupt;
-use super::log::DirState;
+use super::log::PyDirState;
 use super::reader::on_corrupt_of;
 use super::statistics::plain_sums;
 use crate::error::Result;
 use crate::log::partition::PartitionLog;
 use crate::segment::skipping::OnCorrupt;
-use crate::tools::ask::{Description, MAX_THREADS, OffsetSpec, Sums, ask_all};
+use crate::tools::ask::{Description, MAX_THREADS, OffsetSpec, PartitionStatistics, ask_all};
 
 /// Puts the question to the folders of a log dir; the answer of one that cannot be read is the exception.
 fn ask<'py, T: Send, P: IntoPyObjectExt<'py>>(
     py: Python<'py>,
-    (folders, log_dir): (&[PathBuf], Option<&DirState>),
+    (folders, log_dir): (&[PathBuf], Option<&PyDirState>),
     most_threads: usize,
     on_corrupt: Option<OnCorrupt>,
     question: impl Fn(PartitionLog) -> Result<T> + Send + Sync,
@@ -47,7 +47,7 @@ fn ask<'py, T: Send, P: IntoPyObjectExt<'py>>(
 pub(super) fn list_offsets<'py>(
     py: Python<'py>,
     folders: Vec<PathBuf>,
-    log_dir: Option<PyRef<'py, DirState>>,
+    log_dir: Option<PyRef<'py, PyDirState>>,
     time: i64,
     is_committed: bool,
 ) -> PyResult<Vec<Bound<'py, PyAny>>> {
@@ -63,7 +63,7 @@ pub(super) fn list_offsets<'py>(
 pub(super) fn describe_all<'py>(
     py: Python<'py>,
     folders: Vec<PathBuf>,
-    log_dir: Option<PyRef<'py, DirState>>,
+    log_dir: Option<PyRef<'py, PyDirState>>,
 ) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let plain = |one: Description| {
         let segments = one.log.segments().iter().zip(&one.latest);
@@ -97,13 +97,13 @@ pub(super) fn describe_all<'py>(
 pub(super) fn statistics_all<'py>(
     py: Python<'py>,
     folders: Vec<PathBuf>,
-    log_dir: Option<PyRef<'py, DirState>>,
+    log_dir: Option<PyRef<'py, PyDirState>>,
     on_corrupt: &str,
     segments: bool,
 ) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let on_corrupt = on_corrupt_of(on_corrupt)?;
-    let question = |log: PartitionLog| Sums::of(&log, on_corrupt);
-    let plain = |sums: Sums| plain_sums(py, &sums, segments);
+    let question = |log: PartitionLog| PartitionStatistics::of(&log, on_corrupt);
+    let plain = |sums: PartitionStatistics| plain_sums(py, &sums, segments);
     let asked = (folders.as_slice(), log_dir.as_deref());
     ask(py, asked, MAX_THREADS, Some(on_corrupt), question, plain)
 }

@@ -10,12 +10,12 @@ use crate::error::Result;
 use crate::tools::{cat, row_text};
 
 /// Formatter of `cat` for records: by a format string, or as JSON without one.
-#[pyclass(frozen, module = "kafkalog._core")]
+#[pyclass(name = "RecordText", frozen, module = "kafkalog._core")]
 #[derive(Debug)]
-pub(super) struct RecordText(cat::RecordText);
+pub(super) struct PyRecordText(cat::RecordText);
 
 #[pymethods]
-impl RecordText {
+impl PyRecordText {
     #[new]
     #[pyo3(signature = (template=None, *, null=""))]
     fn new(template: Option<&str>, null: &str) -> PyResult<Self> {
@@ -44,12 +44,12 @@ impl RecordText {
 }
 
 /// Formatter of `export` for rows: as JSON lines or CSV.
-#[pyclass(frozen, module = "kafkalog._core")]
+#[pyclass(name = "RowText", frozen, module = "kafkalog._core")]
 #[derive(Debug)]
-pub(super) struct RowText(row_text::RowText);
+pub(super) struct PyRowText(row_text::RowText);
 
 #[pymethods]
-impl RowText {
+impl PyRowText {
     #[new]
     #[pyo3(signature = (form, *, text=false))]
     fn new(form: &str, text: bool) -> Self {

@@ -11,7 +11,7 @@ use pyo3::types::PyBytes;
 use super::errors::{into_py, of_panic};
 use super::interrupt::with_signals;
 use crate::tables::topic::Topic;
-use crate::tools::dump::{Decoder, Options};
+use crate::tools::dump::{Options, PrintedAs};
 
 /// The most bytes written at once.
 const CHUNK: usize = 1 << 20;
@@ -57,12 +57,12 @@ impl Write for Descriptor {
     }
 }
 
-fn decoder(name: &str) -> PyResult<Decoder> {
+fn decoder(name: &str) -> PyResult<PrintedAs> {
     match name {
-        "string" => Ok(Decoder::String),
-        "integer" => Ok(Decoder::Integer),
-        "long" => Ok(Decoder::Long),
-        "bytes" => Ok(Decoder::Bytes),
+        "string" => Ok(PrintedAs::String),
+        "integer" => Ok(PrintedAs::Integer),
+        "long" => Ok(PrintedAs::Long),
+        "bytes" => Ok(PrintedAs::Bytes),
         _ => Err(PyValueError::new_err(format!(
             "decoder: expected string, integer, long or bytes, found {name:?}"
         ))),

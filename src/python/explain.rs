@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use pyo3::prelude::*;
 
 use super::errors::{exceptions, into_py};
-use super::rows::{Partial, Rows};
+use super::rows::{Partial, PyRows};
 use super::tools::{by_topic, run};
 use super::writer::{Settings, config_of};
 use crate::tools::explain::table::table;
@@ -37,11 +37,11 @@ pub(super) fn explain(
         Ok((table(&rows, now_ms)?, unread))
     };
     let (rows, unread) = run(py, step)?;
-    Ok((Rows(rows), exceptions(py, unread)))
+    Ok((PyRows(rows), exceptions(py, unread)))
 }
 
 /// Adds up what takes up the disk, a row for each kind of file.
 #[pyfunction]
-pub(super) fn disk_usage(py: Python<'_>, path: PathBuf) -> PyResult<Rows> {
-    run(py, || usage(&path)).map(Rows)
+pub(super) fn disk_usage(py: Python<'_>, path: PathBuf) -> PyResult<PyRows> {
+    run(py, || usage(&path)).map(PyRows)
 }

@@ -27,23 +27,23 @@ use crate::io::disk::Disk;
 use crate::io::threads::lock;
 
 /// An entry as Python sees it: (offset, position) or (timestamp, offset).
-type Pair = (i64, i64);
+type IndexPair = (i64, i64);
 
-fn of_offset(entry: OffsetPosition) -> Pair {
+fn of_offset(entry: OffsetPosition) -> IndexPair {
     (entry.offset, entry.position.into())
 }
 
-fn of_time(entry: TimestampOffset) -> Pair {
+fn of_time(entry: TimestampOffset) -> IndexPair {
     (entry.timestamp, entry.offset)
 }
 
 /// Numbers as Arrow columns.
-#[pyclass(frozen, module = "kafkalog._core")]
-pub(super) struct Entries {
+#[pyclass(name = "Entries", frozen, module = "kafkalog._core")]
+pub(super) struct IndexColumns {
     batch: RecordBatch,
 }
 
-impl Entries {
+impl IndexColumns {
     fn new<const N: usize, T>(
         names: [&'static str; N],
         rows: &[T],
@@ -67,7 +67,7 @@ impl Entries {
         Self { batch }
     }
 
-    fn of_pairs(names: [&'static str; 2], rows: &[Pair]) -> PyResult<Self> {
+    fn of_pairs(names: [&'static str; 2], rows: &[IndexPair]) -> PyResult<Self> {
         Self::new(names, rows, |&(first, second)| [first, second])
     }
 
@@ -92,7 +92,7 @@ impl Entries {
 }
 
 #[pymethods]
-impl Entries {
+impl IndexColumns {
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         capsule::of_schema(py, &self.batch.schema())
     }
@@ -229,7 +229,7 @@ impl AnyIndex {
         }
     }
 
-    fn last(&self) -> Pair {
+    fn last(&self) -> IndexPair {
         match self {
             Self::Offset(it) => of_offset(it.last_entry()),
             Self::Time(it) => of_time(it.last_entry()),
@@ -238,7 +238,7 @@ impl AnyIndex {
         }
     }
 
-    fn entry(&self, n: usize) -> Option<Pair> {
+    fn entry(&self, n: usize) -> Option<IndexPair> {
         match self {
             Self::Offset(it) => it.entry(n).map(of_offset),
             Self::Time(it) => it.entry(n).map(of_time),
@@ -247,7 +247,7 @@ impl AnyIndex {
         }
     }
 
-    fn lookup(&self, target: i64) -> Result<Pair> {
+    fn lookup(&self, target: i64) -> Result<IndexPair> {
         Ok(match self {
             Self::Offset(it) => of_offset(it.lookup(target)),
             Self::Time(it) => of_time(it.lookup(target)),
@@ -317,32 +317,32 @@ impl Index {
     }
 
     #[getter]
-    fn last_entry(&self) -> PyResult<Pair> {
+    fn last_entry(&self) -> PyResult<IndexPair> {
         self.index.with(|index| index.last())
     }
 
-    fn entry(&self, n: usize) -> PyResult<Pair> {
+    fn entry(&self, n: usize) -> PyResult<IndexPair> {
         let (entry, entries) = self
             .index
             .with(|index| (index.entry(n), on!(index, it => it.entries())))?;
         entry.ok_or_else(|| no_entry(n, entries))
     }
 
-    fn lookup(&self, target: i64) -> PyResult<Pair> {
+    fn lookup(&self, target: i64) -> PyResult<IndexPair> {
         self.index.ask(|index| index.lookup(target))
     }
 
-    fn lookup_many(&self, py: Python<'_>, targets: Vec<i64>) -> PyResult<Entries> {
+    fn lookup_many(&self, py: Python<'_>, targets: Vec<i64>) -> PyResult<IndexColumns> {
         let (names, found) = py.detach(|| {
             self.index.ask(|index| {
                 let found: Result<Vec<_>> = targets.iter().map(|&t| index.lookup(t)).collect();
                 Ok((index.names(), found?))
             })
         })?;
-        Entries::of_pairs(names, &found)
+        IndexColumns::of_pairs(names, &found)
     }
 
-    fn to_arrow(&self, py: Python<'_>) -> PyResult<Entries> {
+    fn to_arrow(&self, py: Python<'_>) -> PyResult<IndexColumns> {
         let (names, all) = py.detach(|| {
             self.index.with(|index| {
                 let entries = on!(index, it => it.entries());
@@ -350,7 +350,7 @@ impl Index {
                 (index.names(), all)
             })
         })?;
-        Entries::of_pairs(names, &all)
+        IndexColumns::of_pairs(names, &all)
     }
 
     fn sanity_check(&self) -> PyResult<()> {
@@ -375,7 +375,7 @@ impl Index {
         })
     }
 
-    fn fetch_upper_bound(&self, position: i32, fetch_size: i32) -> PyResult<Option<Pair>> {
+    fn fetch_upper_bound(&self, position: i32, fetch_size: i32) -> PyResult<Option<IndexPair>> {
         self.index.ask(|index| match index {
             AnyIndex::WrittenOffset(it) => {
                 let offset = it.base_offset();
@@ -429,9 +429,9 @@ impl Index {
 }
 
 /// An aborted transaction: version, producer id, first offset, last offset, last stable offset.
-type Aborted = (i16, i64, i64, i64, i64);
+type AbortedEntry = (i16, i64, i64, i64, i64);
 
-fn of_txn(txn: AbortedTxn) -> Aborted {
+fn of_txn(txn: AbortedTxn) -> AbortedEntry {
     (
         txn.version,
         txn.producer_id,
@@ -471,13 +471,13 @@ impl AnyTxnIndex {
 }
 
 /// A transaction index.
-#[pyclass(frozen, module = "kafkalog._core")]
-pub(super) struct TransactionIndex {
+#[pyclass(name = "TransactionIndex", frozen, module = "kafkalog._core")]
+pub(super) struct PyTransactionIndex {
     index: Closing<AnyTxnIndex>,
 }
 
 #[pymethods]
-impl TransactionIndex {
+impl PyTransactionIndex {
     #[new]
     #[pyo3(signature = (path, base_offset, writable))]
     fn new(
@@ -509,7 +509,7 @@ impl TransactionIndex {
         self.index.with(|index| index.entries())
     }
 
-    fn entry(&self, n: usize) -> PyResult<Aborted> {
+    fn entry(&self, n: usize) -> PyResult<AbortedEntry> {
         self.index.with(|index| {
             let entry = match index {
                 AnyTxnIndex::Read(it) => it.entry(n),
@@ -521,9 +521,9 @@ impl TransactionIndex {
         })?
     }
 
-    fn to_arrow(&self, py: Python<'_>) -> PyResult<Entries> {
+    fn to_arrow(&self, py: Python<'_>) -> PyResult<IndexColumns> {
         let all = py.detach(|| self.index.ask(|index| index.all()))?;
-        Entries::of_txns(&all)
+        IndexColumns::of_txns(&all)
     }
 
     fn sanity_check(&self, py: Python<'_>) -> PyResult<()> {
@@ -557,7 +557,7 @@ impl TransactionIndex {
         &self,
         fetch_offset: i64,
         upper_bound: i64,
-    ) -> PyResult<(Vec<Aborted>, bool)> {
+    ) -> PyResult<(Vec<AbortedEntry>, bool)> {
         let found = self
             .index
             .ask(|index| Ok(collect_aborted(index.all()?, fetch_offset, upper_bound)))?;

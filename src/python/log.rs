@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 
 use super::errors::{into_py, of_read};
 use super::interrupt;
-use super::range::{PartitionRange, ranges_of};
+use super::range::{PyPartitionRange, ranges_of};
 use super::reader::on_corrupt_of;
 use super::statistics::{PlainSums, plain_sums};
 use crate::api;
@@ -31,7 +31,7 @@ use crate::scan::plan::{
     Starting, Timestamp,
 };
 use crate::segment::filter::TimestampBounds;
-use crate::tools::ask::Sums;
+use crate::tools::ask::PartitionStatistics;
 use crate::types::TopicPartition;
 
 type Nested = BTreeMap<String, BTreeMap<i32, i64>>;
@@ -164,7 +164,7 @@ pub(super) fn plan(
     include_inactive: bool,
     allow_missing: bool,
     on_corrupt: &str,
-) -> PyResult<Vec<PartitionRange>> {
+) -> PyResult<Vec<PyPartitionRange>> {
     let options = PlanOptions {
         topics: topics.map(|topics| topics.into_iter().collect()),
         topic_pattern,
@@ -188,7 +188,7 @@ pub(super) fn plan(
     };
     let ranges = interrupt::detach(py, || Ok(planning::plan_scan(&paths, &options)))?;
     let ranges = ranges.map_err(|error| of_read(&error, Some(options.on_corrupt)))?;
-    Ok(ranges.into_iter().map(PartitionRange).collect())
+    Ok(ranges.into_iter().map(PyPartitionRange).collect())
 }
 
 type BoundsTuple = (OsString, String, i32, i64, i64);
@@ -263,15 +263,15 @@ pub(super) fn check_log_dir(py: Python<'_>, path: PathBuf) -> PyResult<()> {
 #[pyfunction]
 pub(super) fn pieces(
     py: Python<'_>,
-    planned: Vec<Py<PartitionRange>>,
+    planned: Vec<Py<PyPartitionRange>>,
     piece_bytes: u64,
-) -> Vec<Vec<PartitionRange>> {
+) -> Vec<Vec<PyPartitionRange>> {
     let ranges = ranges_of(&planned);
     let pieces: Vec<_> =
         py.detach(|| Pieces::new(ranges, piece_bytes, NoIndexEntry::KeepWhole).collect());
     pieces
         .into_iter()
-        .map(|piece| piece.into_iter().map(PartitionRange).collect())
+        .map(|piece| piece.into_iter().map(PyPartitionRange).collect())
         .collect()
 }
 
@@ -279,21 +279,21 @@ pub(super) fn pieces(
 #[pyfunction]
 pub(super) fn divide(
     py: Python<'_>,
-    planned: &PartitionRange,
+    planned: &PyPartitionRange,
     borders: Vec<i64>,
-) -> PyResult<Vec<PartitionRange>> {
+) -> PyResult<Vec<PyPartitionRange>> {
     let parts = interrupt::detach(py, || dividing::divide(&planned.0, &borders))?;
-    Ok(parts.into_iter().map(PartitionRange).collect())
+    Ok(parts.into_iter().map(PyPartitionRange).collect())
 }
 
 /// A log dir as it was when it was opened.
-#[pyclass(frozen, module = "kafkalog._core")]
-pub(super) struct LogDir {
+#[pyclass(name = "LogDir", frozen, module = "kafkalog._core")]
+pub(super) struct PyLogDir {
     dir: dir::LogDir,
 }
 
 #[pymethods]
-impl LogDir {
+impl PyLogDir {
     #[new]
     #[pyo3(signature = (path, *, allow_others=false))]
     fn new(py: Python<'_>, path: PathBuf, allow_others: bool) -> PyResult<Self> {
@@ -319,7 +319,7 @@ impl LogDir {
     }
 
     #[getter]
-    fn checkpoints(&self, py: Python<'_>) -> PyResult<Checkpoints> {
+    fn checkpoints(&self, py: Python<'_>) -> PyResult<CheckpointEntries> {
         let read = |name: &'static str| {
             let offsets = self.dir.checkpoint(name)?;
             Ok(offsets.map(|offsets| {
@@ -347,7 +347,7 @@ impl LogDir {
         self.dir.folders().iter().map(plain).collect()
     }
 
-    fn identities(&self, py: Python<'_>) -> PyResult<Vec<Identity>> {
+    fn identities(&self, py: Python<'_>) -> PyResult<Vec<ReplicaIdentity>> {
         interrupt::detach(py, || {
             let state = self.dir.state();
             let folders = self.dir.folders().iter();
@@ -358,7 +358,7 @@ impl LogDir {
 
 /// Topic id, log start offset, high watermark, leader epochs, base offset and size of each segment, and what could not be
 /// read.
-type Identity = (
+type ReplicaIdentity = (
     Option<String>,
     i64,
     Option<i64>,
@@ -369,7 +369,7 @@ type Identity = (
 
 /// Reads a folder's small files. One that is damaged does not hide the others. One that is damaged does not hide the
 /// others.
-fn identity(folder: &dir::PartitionFolder, state: &dir::DirState) -> Identity {
+fn identity(folder: &dir::PartitionFolder, state: &dir::DirState) -> ReplicaIdentity {
     let log = match ListedLog::open_in(&folder.path, folder.name.clone(), state) {
         Ok(log) => log,
         Err(error) => return (None, 0, None, vec![], vec![], vec![error.to_string()]),
@@ -396,7 +396,7 @@ fn identity(folder: &dir::PartitionFolder, state: &dir::DirState) -> Identity {
     )
 }
 
-type Checkpoints = BTreeMap<&'static str, Vec<(String, i32, i64)>>;
+type CheckpointEntries = BTreeMap<&'static str, Vec<(String, i32, i64)>>;
 type Answer = (i64, i64, Option<i32>);
 
 fn answer(found: partition::OffsetAndTimestamp) -> Answer {
@@ -404,11 +404,11 @@ fn answer(found: partition::OffsetAndTimestamp) -> Answer {
 }
 
 /// Facts about the partitions of a log dir, for opening many of them.
-#[pyclass(frozen, module = "kafkalog._core")]
-pub(super) struct DirState(pub(super) dir::DirState);
+#[pyclass(name = "DirState", frozen, module = "kafkalog._core")]
+pub(super) struct PyDirState(pub(super) dir::DirState);
 
 #[pymethods]
-impl DirState {
+impl PyDirState {
     #[new]
     fn new(py: Python<'_>, log_dir: PathBuf) -> Self {
         Self(py.detach(|| dir::DirState::read(&log_dir)))
@@ -416,16 +416,20 @@ impl DirState {
 }
 
 /// A partition folder as it was when it was opened.
-#[pyclass(frozen, module = "kafkalog._core")]
-pub(super) struct PartitionLog {
+#[pyclass(name = "PartitionLog", frozen, module = "kafkalog._core")]
+pub(super) struct PyPartitionLog {
     log: partition::PartitionLog,
 }
 
 #[pymethods]
-impl PartitionLog {
+impl PyPartitionLog {
     #[new]
     #[pyo3(signature = (path, log_dir=None))]
-    fn new(py: Python<'_>, path: PathBuf, log_dir: Option<PyRef<'_, DirState>>) -> PyResult<Self> {
+    fn new(
+        py: Python<'_>,
+        path: PathBuf,
+        log_dir: Option<PyRef<'_, PyDirState>>,
+    ) -> PyResult<Self> {
         let state = log_dir.as_ref().map(|state| &state.0);
         let log = interrupt::detach(py, || match state {
             Some(state) => partition::PartitionLog::open_in(&path, state),
@@ -530,7 +534,7 @@ impl PartitionLog {
     #[pyo3(signature = (*, on_corrupt="raise"))]
     fn statistics<'py>(&self, py: Python<'py>, on_corrupt: &str) -> PyResult<PlainSums<'py>> {
         let on_corrupt = on_corrupt_of(on_corrupt)?;
-        let sums = interrupt::detach(py, || Ok(Sums::of(&self.log, on_corrupt)))?;
+        let sums = interrupt::detach(py, || Ok(PartitionStatistics::of(&self.log, on_corrupt)))?;
         let sums = sums.map_err(|error| of_read(&error, Some(on_corrupt)))?;
         plain_sums(py, &sums, true)
     }

@@ -32,17 +32,17 @@ mod _core {
     #[pymodule_export]
     use super::ask::{describe_all, list_offsets, statistics_all};
     #[pymodule_export]
-    use super::cat::{RecordText, RowText};
+    use super::cat::{PyRecordText, PyRowText};
     #[pymodule_export]
     use super::dump::dump;
     #[pymodule_export]
     use super::explain::{disk_usage, explain};
     #[pymodule_export]
-    use super::index::{Entries, Index, TransactionIndex};
+    use super::index::{Index, IndexColumns, PyTransactionIndex};
     #[pymodule_export]
     use super::log::{
-        DirState, LogDir, PartitionLog, bounds, check_log_dir, check_output, divide, local_path,
-        pieces, plan,
+        PyDirState, PyLogDir, PyPartitionLog, bounds, check_log_dir, check_output, divide,
+        local_path, pieces, plan,
     };
     #[pymodule_export]
     use super::log_dirs::HeldLogDirs;
@@ -51,11 +51,11 @@ mod _core {
     #[pymodule_export]
     use super::partitioner::partition_for_key;
     #[pymodule_export]
-    use super::range::{PartitionRange, SegmentRange, range_from_plain};
+    use super::range::{PyPartitionRange, PySegmentRange, range_from_plain};
     #[pymodule_export]
     use super::reader::{RecordStream, scan_batch_ranges, scan_ranges};
     #[pymodule_export]
-    use super::rows::Rows;
+    use super::rows::PyRows;
     #[pymodule_export]
     use super::tables::{
         table_coverage, table_metadata, table_offsets, table_open_transactions, table_producers,
@@ -67,7 +67,7 @@ mod _core {
     use super::verify::{VerifyProgress, verify, verify_codes};
     #[pymodule_export]
     use super::writer::{
-        LogWriter, check_columns, check_config, check_load, check_sizes, check_topic,
+        PyLogWriter, check_columns, check_config, check_load, check_sizes, check_topic,
     };
 
     #[pymodule_init]

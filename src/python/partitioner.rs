@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 
 use super::capsule;
 use super::errors::into_py;
-use super::index::Entries;
+use super::index::IndexColumns;
 use crate::arrow::encode;
 
 /// The partitions of the keys in the column `key`, as a column `partition`.
@@ -18,7 +18,7 @@ pub(super) fn partition_for_key(
     py: Python<'_>,
     data: &Bound<'_, PyAny>,
     partitions: NonZeroU32,
-) -> PyResult<Entries> {
+) -> PyResult<IndexColumns> {
     let batches = capsule::batches_of(data)?;
     let found: PyResult<Vec<Int32Array>> = py.detach(|| {
         batches
@@ -34,5 +34,5 @@ pub(super) fn partition_for_key(
     let column = Arc::new(partitions) as Arc<dyn Array>;
     let batch = RecordBatch::try_from_iter_with_nullable([("partition", column, true)]);
     let batch = batch.map_err(|e| PyValueError::new_err(e.to_string()))?;
-    Ok(Entries::of_batch(batch))
+    Ok(IndexColumns::of_batch(batch))
 }

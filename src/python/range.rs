@@ -16,24 +16,24 @@ use crate::scan::range::{self, Cut};
 use crate::segment::filter::{AbortedRange, TimestampBounds};
 
 /// One `.log` file, or a piece of it, as it was at planning.
-#[pyclass(frozen, eq, module = "kafkalog._core")]
+#[pyclass(name = "SegmentRange", frozen, eq, module = "kafkalog._core")]
 #[derive(PartialEq, Eq)]
-pub(super) struct SegmentRange(range::SegmentRange);
+pub(super) struct PySegmentRange(range::SegmentRange);
 
 /// Consecutive segments of one partition, and which records of them count.
-#[pyclass(frozen, eq, module = "kafkalog._core")]
+#[pyclass(name = "PartitionRange", frozen, eq, module = "kafkalog._core")]
 #[derive(PartialEq, Eq)]
-pub(super) struct PartitionRange(pub(super) range::PartitionRange);
+pub(super) struct PyPartitionRange(pub(super) range::PartitionRange);
 
 /// The core's ranges in these.
-pub(super) fn ranges_of(planned: &[Py<PartitionRange>]) -> Vec<range::PartitionRange> {
+pub(super) fn ranges_of(planned: &[Py<PyPartitionRange>]) -> Vec<range::PartitionRange> {
     planned.iter().map(|each| each.get().0.clone()).collect()
 }
 
 /// Producer, first and last offset of each transaction, as JSON can hold them.
-type Aborted = Option<Vec<[i64; 3]>>;
+type AbortedBounds = Option<Vec<[i64; 3]>>;
 
-fn aborted_from(given: Aborted) -> Option<Arc<[AbortedRange]>> {
+fn aborted_from(given: AbortedBounds) -> Option<Arc<[AbortedRange]>> {
     let ranges = given?.into_iter();
     let range = |[producer_id, first_offset, last_offset]: [i64; 3]| AbortedRange {
         producer_id,
@@ -43,13 +43,13 @@ fn aborted_from(given: Aborted) -> Option<Arc<[AbortedRange]>> {
     Some(ranges.map(range).collect())
 }
 
-fn aborted_to(aborted: Option<&Arc<[AbortedRange]>>) -> Aborted {
+fn aborted_to(aborted: Option<&Arc<[AbortedRange]>>) -> AbortedBounds {
     let numbers = |r: &AbortedRange| [r.producer_id, r.first_offset, r.last_offset];
     aborted.map(|all| all.iter().map(numbers).collect())
 }
 
 #[pymethods]
-impl SegmentRange {
+impl PySegmentRange {
     #[new]
     #[pyo3(signature = (
         *, base_offset, file_name, size, is_active=false, start_position=0, next_base_offset=None, aborted=None,
@@ -66,7 +66,7 @@ impl SegmentRange {
         is_active: bool,
         start_position: u64,
         next_base_offset: Option<i64>,
-        aborted: Aborted,
+        aborted: AbortedBounds,
         start_offset: Option<i64>,
         end_position: Option<u64>,
         end_offset: Option<i64>,
@@ -110,7 +110,7 @@ impl SegmentRange {
         let end = own.end.map_or(own.size, |cut| cut.position);
         let name = &own.file_name;
         format!(
-            "<SegmentRange {name}, bytes {} to {end}>",
+            "<PySegmentRange {name}, bytes {} to {end}>",
             own.start_position
         )
     }
@@ -146,7 +146,7 @@ impl SegmentRange {
     }
 
     #[getter]
-    fn aborted(&self) -> Aborted {
+    fn aborted(&self) -> AbortedBounds {
         aborted_to(self.0.aborted.as_ref())
     }
 
@@ -172,7 +172,7 @@ impl SegmentRange {
 }
 
 #[pymethods]
-impl PartitionRange {
+impl PyPartitionRange {
     #[new]
     #[pyo3(signature = (
         *, folder, topic, partition, segments, start_offset=0, end_offset=None, min_timestamp=None, max_timestamp=None
@@ -185,7 +185,7 @@ impl PartitionRange {
         folder: OsString,
         topic: String,
         partition: i32,
-        segments: Vec<Py<SegmentRange>>,
+        segments: Vec<Py<PySegmentRange>>,
         start_offset: i64,
         end_offset: Option<i64>,
         min_timestamp: Option<i64>,
@@ -235,7 +235,7 @@ impl PartitionRange {
     fn __repr__(&self) -> String {
         let Self(own) = self;
         format!(
-            "<PartitionRange {}-{}, {} segments, {} bytes>",
+            "<PyPartitionRange {}-{}, {} segments, {} bytes>",
             own.topic,
             own.partition,
             own.segments.len(),
@@ -244,7 +244,7 @@ impl PartitionRange {
     }
 
     /// The same with other segments.
-    fn with_segments(&self, segments: Vec<Py<SegmentRange>>) -> Self {
+    fn with_segments(&self, segments: Vec<Py<PySegmentRange>>) -> Self {
         Self(range::PartitionRange {
             segments: segments.iter().map(|each| each.get().0.clone()).collect(),
             folder: self.0.folder.clone(),
@@ -289,8 +289,13 @@ impl PartitionRange {
     }
 
     #[getter]
-    fn segments(&self) -> Vec<SegmentRange> {
-        self.0.segments.iter().cloned().map(SegmentRange).collect()
+    fn segments(&self) -> Vec<PySegmentRange> {
+        self.0
+            .segments
+            .iter()
+            .cloned()
+            .map(PySegmentRange)
+            .collect()
     }
 
     #[getter]
@@ -314,9 +319,9 @@ impl PartitionRange {
     }
 }
 
-/// A planned range from what `PartitionRange.to_plain` gave; lists, as of JSON, do for tuples.
+/// A planned range from what `PyPartitionRange.to_plain` gave; lists, as of JSON, do for tuples.
 #[pyfunction]
-pub(super) fn range_from_plain(plain: &Bound<'_, PyAny>) -> PyResult<PartitionRange> {
+pub(super) fn range_from_plain(plain: &Bound<'_, PyAny>) -> PyResult<PyPartitionRange> {
     type Plain<'py> = (
         OsString,
         String,
@@ -329,7 +334,7 @@ pub(super) fn range_from_plain(plain: &Bound<'_, PyAny>) -> PyResult<PartitionRa
     );
     let (folder, topic, partition, start_offset, end_offset, segments, min, max): Plain<'_> =
         as_tuple(plain)?.extract()?;
-    Ok(PartitionRange(range::PartitionRange {
+    Ok(PyPartitionRange(range::PartitionRange {
         folder: folder.into(),
         topic,
         partition,
@@ -355,14 +360,14 @@ fn as_tuple<'py>(plain: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTuple>> {
 type Whole = (i64, u64, Option<i64>);
 /// Any other: base offset, name, size, whether it is active, start position, next base offset, aborted transactions,
 /// start offset, end position and end offset.
-type Piece = (
+type PlainSegment = (
     i64,
     String,
     u64,
     bool,
     u64,
     Option<i64>,
-    Aborted,
+    AbortedBounds,
     i64,
     Option<u64>,
     Option<i64>,
@@ -430,8 +435,8 @@ fn segment_from_plain(plain: &Bound<'_, PyAny>) -> PyResult<range::SegmentRange>
         start_offset,
         end_position,
         end_offset,
-    ): Piece = plain.extract()?;
-    let segment = SegmentRange::new(
+    ): PlainSegment = plain.extract()?;
+    let segment = PySegmentRange::new(
         base_offset,
         file_name,
         size,

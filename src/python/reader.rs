@@ -18,7 +18,7 @@ use pyo3::types::{PyCapsule, PyDict};
 use super::capsule;
 use super::errors::{into_py, of_read, way_on};
 use super::interrupt;
-use super::range::{PartitionRange, ranges_of};
+use super::range::{PyPartitionRange, ranges_of};
 use crate::api::{RecordReader, Request, ScanMetrics};
 use crate::arrow::columns::ColumnOptions;
 use crate::arrow::lost::{lost_batch, lost_schema};
@@ -32,18 +32,18 @@ use crate::segment::reader::ReadOptions;
 use crate::segment::skipping::OnCorrupt;
 use crate::tables::metadata_state::AllRefused;
 
-/// Shared by the stream and the object that it was taken from.
+/// StreamState by the stream and the object that it was taken from.
 #[derive(Default)]
-struct Shared {
+struct StreamState {
     metrics: ScanMetrics,
     refused: Arc<AllRefused>,
     lost: Vec<LostRange>,
-    failure: Option<Arc<Failure>>,
+    failure: Option<Arc<ReadFailure>>,
     /// True if the reader will ask for the failure and raise it.
     is_asked_for_it: bool,
 }
 
-enum Failure {
+enum ReadFailure {
     /// An error, with the reader's action on damage.
     Error(Error, Option<OnCorrupt>),
     /// The exception of a signal handler.
@@ -52,7 +52,7 @@ enum Failure {
     Interrupted,
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for ReadFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Error(error, on_corrupt) => {
@@ -69,7 +69,7 @@ struct Stream {
     schema: SchemaRef,
     /// Opens its files when the first batch is asked for; `None` at the end.
     reader: Option<RecordReader>,
-    shared: Arc<Mutex<Shared>>,
+    shared: Arc<Mutex<StreamState>>,
     is_interrupted: bool,
     on_corrupt: Option<OnCorrupt>,
 }
@@ -100,20 +100,20 @@ impl Iterator for Stream {
 
     fn next(&mut self) -> Option<Self::Item> {
         let failure = if self.is_interrupted {
-            Failure::Interrupted
+            ReadFailure::Interrupted
         } else {
             let advance = || catch_unwind(AssertUnwindSafe(|| self.advance()));
             match interrupt::with_signals(advance) {
                 (_, Some(raised)) => {
                     self.reader = None;
                     self.is_interrupted = true;
-                    Failure::Raised(raised)
+                    ReadFailure::Raised(raised)
                 }
                 (Ok(Ok(batch)), None) => return batch.map(Ok),
-                (Ok(Err(error)), None) => Failure::Error(error, self.on_corrupt),
+                (Ok(Err(error)), None) => ReadFailure::Error(error, self.on_corrupt),
                 (Err(panic), None) => {
                     self.reader = None;
-                    Failure::Error(Error::panicked(panic.as_ref()), self.on_corrupt)
+                    ReadFailure::Error(Error::panicked(panic.as_ref()), self.on_corrupt)
                 }
             }
         };
@@ -123,14 +123,15 @@ impl Iterator for Stream {
 
 impl Stream {
     /// Keeps a failure for [`RecordStream::error`]; the C stream carries only its text.
-    fn tell(&self, failure: Failure) -> ArrowError {
+    fn tell(&self, failure: ReadFailure) -> ArrowError {
         let text = failure.to_string();
-        let is_memory = matches!(&failure, Failure::Error(error, _) if error.is_out_of_memory());
+        let is_memory =
+            matches!(&failure, ReadFailure::Error(error, _) if error.is_out_of_memory());
         let shared = || lock(&self.shared);
         let is_asked_for_it = shared().is_asked_for_it;
         // Lock order: a thread with the interpreter may wait for this lock, so this lock must not be held while waiting
         // for the interpreter.
-        if let (Failure::Raised(raised), false) = (&failure, is_asked_for_it) {
+        if let (ReadFailure::Raised(raised), false) = (&failure, is_asked_for_it) {
             Python::attach(|py| interrupt::again(py, raised));
         }
         shared().failure = Some(Arc::new(failure));
@@ -152,7 +153,7 @@ impl RecordBatchReader for Stream {
 pub(super) struct RecordStream {
     request: Mutex<Option<Request>>,
     schema: SchemaRef,
-    shared: Arc<Mutex<Shared>>,
+    shared: Arc<Mutex<StreamState>>,
 }
 
 impl RecordStream {
@@ -236,7 +237,7 @@ impl RecordStream {
 
     /// Returns what was skipped as damaged so far, as a stream of one batch.
     fn lost<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        let ranges = |shared: &Shared| shared.lost.clone();
+        let ranges = |shared: &StreamState| shared.lost.clone();
         let lost = ranges(&lock(&self.shared));
         let batch = lost_batch(&lost).map_err(into_py)?;
         let rows = RecordBatchIterator::new([Ok(batch)], lost_schema());
@@ -248,9 +249,9 @@ impl RecordStream {
         // Creating an exception runs Python code, so other threads may run in between.
         let failure = shared().failure.clone()?;
         let error = match &*failure {
-            Failure::Error(error, on_corrupt) => of_read(error, *on_corrupt),
-            Failure::Raised(raised) => raised.clone_ref(py),
-            Failure::Interrupted => PyValueError::new_err(failure.to_string()),
+            ReadFailure::Error(error, on_corrupt) => of_read(error, *on_corrupt),
+            ReadFailure::Raised(raised) => raised.clone_ref(py),
+            ReadFailure::Interrupted => PyValueError::new_err(failure.to_string()),
         };
         Some(error.into_value(py).into_any())
     }
@@ -262,11 +263,11 @@ impl RecordStream {
         shared.is_asked_for_it = will;
     }
 
-    fn take_batch_ranges(&self) -> PyResult<Vec<PartitionRange>> {
+    fn take_batch_ranges(&self) -> PyResult<Vec<PyPartitionRange>> {
         let mut request = lock(&self.request);
         match request.take() {
             Some(Request::Batches { ranges, .. }) => {
-                Ok(ranges.into_iter().map(PartitionRange).collect())
+                Ok(ranges.into_iter().map(PyPartitionRange).collect())
             }
             Some(records) => {
                 *request = Some(records);
@@ -296,7 +297,7 @@ impl RecordStream {
     reason = "keyword arguments of one Python function"
 )]
 pub(super) fn scan_ranges(
-    ranges: Vec<Py<PartitionRange>>,
+    ranges: Vec<Py<PyPartitionRange>>,
     columns: Option<Vec<String>>,
     include_control: bool,
     check_crcs: bool,
@@ -370,7 +371,7 @@ pub(super) fn scan_ranges(
 #[pyfunction]
 #[pyo3(signature = (ranges, *, check_crcs=true, on_corrupt="raise"))]
 pub(super) fn scan_batch_ranges(
-    ranges: Vec<Py<PartitionRange>>,
+    ranges: Vec<Py<PyPartitionRange>>,
     check_crcs: bool,
     on_corrupt: &str,
 ) -> PyResult<RecordStream> {

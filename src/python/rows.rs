@@ -6,16 +6,16 @@ use pyo3::types::PyCapsule;
 
 use super::capsule;
 
-/// Rows, an Arrow stream that can be taken any number of times.
-#[pyclass(frozen, module = "kafkalog._core")]
+/// PyRows, an Arrow stream that can be taken any number of times.
+#[pyclass(name = "Rows", frozen, module = "kafkalog._core")]
 #[derive(Debug)]
-pub(super) struct Rows(pub(super) RecordBatch);
+pub(super) struct PyRows(pub(super) RecordBatch);
 
 /// The rows of those partitions that could be read, and exceptions for the others.
-pub(super) type Partial = (Rows, Vec<Py<PyAny>>);
+pub(super) type Partial = (PyRows, Vec<Py<PyAny>>);
 
 #[pymethods]
-impl Rows {
+impl PyRows {
     fn __len__(&self) -> usize {
         self.0.num_rows()
     }

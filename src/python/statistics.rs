@@ -8,7 +8,7 @@ use pyo3::types::{PyDict, PyList};
 
 use crate::segment::LogSegment;
 use crate::segment::statistics::{SegmentStatistics, Tally};
-use crate::tools::ask::Sums;
+use crate::tools::ask::PartitionStatistics;
 
 /// Log start offset, log end offset, how many segments there are, what they add up to, and what each of them does.
 pub(super) type PlainSums<'py> = (i64, i64, usize, Bound<'py, PyDict>, Vec<Bound<'py, PyDict>>);
@@ -16,7 +16,7 @@ pub(super) type PlainSums<'py> = (i64, i64, usize, Bound<'py, PyDict>, Vec<Bound
 /// As Python has them.
 pub(super) fn plain_sums<'py>(
     py: Python<'py>,
-    sums: &Sums,
+    sums: &PartitionStatistics,
     segments: bool,
 ) -> PyResult<PlainSums<'py>> {
     let segment = |(segment, sums): &(LogSegment, SegmentStatistics)| {

@@ -8,11 +8,11 @@ use pyo3::prelude::*;
 use super::errors::{exceptions, into_py};
 use super::interrupt;
 use super::reader::RecordStream;
-use super::rows::{Partial, Rows};
+use super::rows::{Partial, PyRows};
 use crate::api::Request;
 use crate::tables::coverage::Coverage;
-use crate::tables::metadata_log::{Chosen, Wanted as Replayed, choose};
-use crate::tables::offset_rows::Wanted;
+use crate::tables::metadata_log::{Chosen, LogEnd as Replayed, choose};
+use crate::tables::offset_rows::WantedRows;
 use crate::tables::plan::plan;
 use crate::tables::topic::{Show, Topic};
 use crate::tables::{open_transactions, producers};
@@ -40,7 +40,7 @@ pub(super) fn table_records(
 
 /// Files that were passed over, what is missing even so, the number of records that cannot be applied, and their
 /// descriptions.
-type Said = (Vec<String>, Option<String>, u64, Vec<String>);
+type ReplayNotes = (Vec<String>, Option<String>, u64, Vec<String>);
 
 /// Reads what there is to replay of a metadata log, with `history` as many changes as there are: the newest snapshot that is
 /// whole, and the log from its end on. What is missing is an error, unless a `partial` state is wanted.
@@ -56,7 +56,7 @@ pub(super) fn table_metadata(
     history: bool,
     secrets: bool,
     partial: bool,
-) -> PyResult<(RecordStream, Said)> {
+) -> PyResult<(RecordStream, ReplayNotes)> {
     let wanted = if history {
         Replayed::History
     } else {
@@ -101,9 +101,9 @@ pub(super) fn table_offsets(
     pending: bool,
 ) -> PyResult<RecordStream> {
     let wanted = match (history, pending) {
-        (true, _) => Wanted::History,
-        (false, true) => Wanted::Current,
-        (false, false) => Wanted::Committed,
+        (true, _) => WantedRows::History,
+        (false, true) => WantedRows::Current,
+        (false, false) => WantedRows::Committed,
     };
     let topics = [Topic::ConsumerOffsets.name().to_owned()];
     let ranges = py.detach(|| plan(&paths, Some(&topics)));
@@ -119,7 +119,7 @@ pub(super) fn table_offsets(
 )]
 pub(super) fn table_producers(py: Python<'_>, paths: Vec<PathBuf>) -> PyResult<Partial> {
     let (rows, unread) = interrupt::detach(py, || producers::producers(&paths))?;
-    Ok((Rows(rows), exceptions(py, unread)))
+    Ok((PyRows(rows), exceptions(py, unread)))
 }
 
 /// Every open transaction of every partition.
@@ -130,7 +130,7 @@ pub(super) fn table_producers(py: Python<'_>, paths: Vec<PathBuf>) -> PyResult<P
 )]
 pub(super) fn table_open_transactions(py: Python<'_>, paths: Vec<PathBuf>) -> PyResult<Partial> {
     let (rows, unread) = interrupt::detach(py, || open_transactions::open_transactions(&paths))?;
-    Ok((Rows(rows), exceptions(py, unread)))
+    Ok((PyRows(rows), exceptions(py, unread)))
 }
 
 /// Finds which partitions of an internal topic are in log dirs, out of how many, and whether the metadata log says so.

@@ -23,7 +23,7 @@ use crate::segment::skipping::OnCorrupt;
 use crate::tools::compact::run::{self as compacting, CompactOptions};
 use crate::tools::progress::Progress;
 use crate::tools::rebuild::{self, Level, RebuildOptions};
-use crate::tools::recover::{self as recovering, OnLoss, RecoverOptions};
+use crate::tools::recover::{self as recovering, OnLoss, RecoverySettings};
 use crate::tools::retain::{self as retaining, RetainOptions};
 use crate::tools::rewrite::{self as rewriting, Drops, RewriteOptions};
 
@@ -90,7 +90,7 @@ pub(super) fn recover(
     producer_id_expiration_ms: i64,
     clock: Option<Py<PyAny>>,
 ) -> PyResult<Py<PyAny>> {
-    let options = RecoverOptions {
+    let options = RecoverySettings {
         clean,
         recovery_point,
         log_start_offset,
@@ -99,7 +99,7 @@ pub(super) fn recover(
         producer_id_expiration_ms,
         dry_run,
         out,
-        ..RecoverOptions::at(Clock(clock).now_ms()?)
+        ..RecoverySettings::at(Clock(clock).now_ms()?)
     };
     let done = run(py, || recovering::recover(&path, &options))?;
     Ok(report::recovery(py, &done)?.unbind())
@@ -192,7 +192,7 @@ pub(super) fn check_free(py: Python<'_>, source: PathBuf, out: PathBuf) -> PyRes
 }
 
 /// Half-open ranges of offsets.
-type Ranges = Vec<(i64, i64)>;
+type OffsetRanges = Vec<(i64, i64)>;
 
 /// Writes a log dir or a partition into a new log dir, without the records of these offsets or with other settings; folders
 /// by their names, those left out with the reason.
@@ -210,7 +210,7 @@ pub(super) fn rewrite(
     path: PathBuf,
     out: PathBuf,
     now_ms: i64,
-    drops: Vec<(String, Ranges)>,
+    drops: Vec<(String, OffsetRanges)>,
     left_out: Vec<(String, String)>,
     rerolls: bool,
     raises: bool,
@@ -220,7 +220,7 @@ pub(super) fn rewrite(
     topics: Vec<(String, Settings)>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Py<PyAny>> {
-    let dropped = |(folder, ranges): (String, Ranges)| Ok((folder, Drops::new(ranges)?));
+    let dropped = |(folder, ranges): (String, OffsetRanges)| Ok((folder, Drops::new(ranges)?));
     let options = RewriteOptions {
         config: config_of(&settings).map_err(into_py)?,
         topics: by_topic(topics).map_err(into_py)?,

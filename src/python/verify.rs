@@ -11,7 +11,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 
 use super::errors::into_py;
-use super::rows::Rows;
+use super::rows::PyRows;
 use super::tools::run;
 use crate::tools::progress::Progress;
 use crate::tools::rebuild::Level;
@@ -61,14 +61,14 @@ pub(super) fn verify(
     level: Option<&str>,
     threads: usize,
     progress: Option<Bound<'_, VerifyProgress>>,
-) -> PyResult<Rows> {
+) -> PyResult<PyRows> {
     let options = VerifyOptions {
         level: level.map(Level::parse).transpose().map_err(into_py)?,
         threads,
         progress: progress.map_or_else(Arc::default, |given| Arc::clone(&given.get().inner)),
     };
     let step = || verifying::verify(&paths, &options).and_then(|found| table(&found));
-    run(py, step).map(Rows)
+    run(py, step).map(PyRows)
 }
 
 /// Every code with its severity and advice.

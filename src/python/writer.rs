@@ -17,7 +17,7 @@ use pyo3::prelude::*;
 
 use super::capsule;
 use super::errors::{into_py, of_panic, to_py};
-use super::range::PartitionRange;
+use super::range::PyPartitionRange;
 use super::report::append_info;
 use crate::api::now_ms;
 use crate::arrow::append::{Appended, append_rows, append_whole, encode_options};
@@ -120,8 +120,8 @@ struct Settled {
 }
 
 /// A partition open for writing, until it is closed.
-#[pyclass(frozen, module = "kafkalog._core")]
-pub(super) struct LogWriter {
+#[pyclass(name = "LogWriter", frozen, module = "kafkalog._core")]
+pub(super) struct PyLogWriter {
     path: PathBuf,
     topic: String,
     partition: i32,
@@ -134,12 +134,12 @@ pub(super) struct LogWriter {
 }
 
 /// The state, locked by a call.
-struct Held<'a> {
+struct LockedState<'a> {
     state: MutexGuard<'a, Option<Box<PartitionWriter>>>,
     holder: &'a Mutex<Option<ThreadId>>,
 }
 
-impl Deref for Held<'_> {
+impl Deref for LockedState<'_> {
     type Target = Option<Box<PartitionWriter>>;
 
     fn deref(&self) -> &Self::Target {
@@ -147,13 +147,13 @@ impl Deref for Held<'_> {
     }
 }
 
-impl DerefMut for Held<'_> {
+impl DerefMut for LockedState<'_> {
     fn deref_mut(&mut self) -> &mut Self::Target {
         &mut self.state
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for LockedState<'_> {
     fn drop(&mut self) {
         *lock(self.holder) = None;
     }
@@ -163,9 +163,9 @@ fn closed() -> PyErr {
     PyValueError::new_err("the writer is closed")
 }
 
-impl LogWriter {
+impl PyLogWriter {
     /// Locks the state. A call inside a call of the same thread is refused: it would wait for itself.
-    fn held(&self) -> PyResult<Held<'_>> {
+    fn held(&self) -> PyResult<LockedState<'_>> {
         let holder = || lock(&self.holder);
         let this = Some(thread::current().id());
         if *holder() == this {
@@ -175,7 +175,7 @@ impl LogWriter {
         }
         let state = lock(&self.state);
         *holder() = this;
-        Ok(Held {
+        Ok(LockedState {
             state,
             holder: &self.holder,
         })
@@ -257,7 +257,7 @@ fn id_of(option: &str, text: Option<&str>) -> PyResult<Option<Uuid>> {
 }
 
 #[pymethods]
-impl LogWriter {
+impl PyLogWriter {
     #[new]
     #[pyo3(signature = (
         log_dirs, topic, partition, settings, *, topic_id=None, cluster_id=None, node_id=None, directory_id=None,
@@ -424,7 +424,7 @@ impl LogWriter {
     fn append_batches<'py>(
         &self,
         py: Python<'py>,
-        source: &PartitionRange,
+        source: &PyPartitionRange,
     ) -> PyResult<Bound<'py, PyAny>> {
         let mut source = WholeBatches::new(source.0.clone());
         let done = self.run(py, |writer| {

@@ -6,7 +6,7 @@
 use super::RecordSlot;
 use super::block::{self, Payload};
 use super::legacy;
-use super::walk::Walk;
+use super::walk::RecordDecoder;
 use crate::compress::{DecodeLimit, Decompressor};
 use crate::error::{Error, Result};
 use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD, RECORDS_COUNT_AT};
@@ -90,9 +90,9 @@ impl BatchDecoder {
             None => return Err(Error::internal("no batch is open")),
         };
         let rest = if header.is_legacy() {
-            Rest::Decoded(&self.legacy)
+            BatchRest::Decoded(&self.legacy)
         } else {
-            Rest::Walk(Walk::new(header, start, bytes.len()))
+            BatchRest::Walk(RecordDecoder::new(header, start, bytes.len()))
         };
         Ok(BatchRecords {
             bytes,
@@ -108,13 +108,13 @@ impl BatchDecoder {
 pub(crate) struct BatchRecords<'a> {
     bytes: &'a [u8],
     is_decompressed: bool,
-    rest: Rest<'a>,
+    rest: BatchRest<'a>,
     is_done: bool,
 }
 
 #[derive(Debug)]
-enum Rest<'a> {
-    Walk(Walk),
+enum BatchRest<'a> {
+    Walk(RecordDecoder),
     Decoded(&'a [RecordSlot]),
 }
 
@@ -138,7 +138,7 @@ impl<'a> BatchRecords<'a> {
     /// Decodes the next records into `slots`, which has room for one at least; `None` after the last one.
     ///
     /// # Errors
-    /// Those of [`Walk::step`].
+    /// Those of [`RecordDecoder::step`].
     pub(crate) fn next<'s>(
         &mut self,
         slots: &'s mut [RecordSlot],
@@ -148,12 +148,12 @@ impl<'a> BatchRecords<'a> {
         }
         let count = match &mut self.rest {
             // Once also where there are no records: no bytes may be there then.
-            Rest::Walk(walk) => {
+            BatchRest::Walk(walk) => {
                 let count = walk.step(self.bytes, slots);
                 self.is_done = walk.remaining() == 0;
                 count.map_err(|error| self.locate(error))?
             }
-            Rest::Decoded(rest) => {
+            BatchRest::Decoded(rest) => {
                 let count = rest.len().min(slots.len());
                 let (next, after) = rest.split_at_checked(count).unwrap_or_default();
                 slots

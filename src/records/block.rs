@@ -6,7 +6,7 @@ use super::RecordSlot;
 use crate::compress::{DecodeLimit, Decompressor};
 use crate::error::{Error, FaultKind, Result};
 use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
-use crate::format::record::Field;
+use crate::format::record::ByteRange;
 use crate::io::interrupt;
 use crate::types::{Compression, Offset, TimestampMs};
 
@@ -108,7 +108,7 @@ pub(super) fn unknown_magic(header: &BatchHeader) -> Error {
 pub(super) fn slot(
     offset: Offset,
     timestamp: TimestampMs,
-    (key, value): (Field, Field),
+    (key, value): (ByteRange, ByteRange),
     (headers_start, headers_count): (usize, u32),
     shift: usize,
 ) -> Result<RecordSlot> {
@@ -117,7 +117,7 @@ pub(super) fn slot(
             .and_then(|at| u32::try_from(at).ok())
             .ok_or_else(|| too_far(at))
     };
-    let len = |field: Field| match field.len {
+    let len = |field: ByteRange| match field.len {
         Some(len) => i32::try_from(len).map_err(|_| too_far(field.start)),
         None => Ok(-1),
     };

@@ -12,8 +12,8 @@ use crate::format::batch::BatchHeader;
 use crate::io::region::Region;
 use crate::records::RecordSlot;
 use crate::records::arena::{Arena, ArenaId, Frozen};
-use crate::records::parts::{Parts, Size};
-use crate::records::walk::Walk;
+use crate::records::parts::{PartAgreement, Size};
+use crate::records::walk::RecordDecoder;
 use crate::types::{Compression, Offset, Position};
 
 /// Consecutive records of one batch.
@@ -87,7 +87,7 @@ pub(crate) struct Chunk {
     arena: Arena,
     /// Former content of the arena, for a reader in the middle of a batch in it.
     frozen: Option<Frozen>,
-    parts: Parts,
+    parts: PartAgreement,
 }
 
 impl Default for Chunk {
@@ -112,7 +112,7 @@ impl Chunk {
             encoded: 0,
             arena,
             frozen: None,
-            parts: Parts::default(),
+            parts: PartAgreement::default(),
         }
     }
 
@@ -161,12 +161,12 @@ impl Chunk {
 
     /// Agreement about batches that do not fit into one chunk.
     #[must_use]
-    pub(crate) const fn parts(&self) -> &Parts {
+    pub(crate) const fn parts(&self) -> &PartAgreement {
         &self.parts
     }
 
     /// The same, to agree on.
-    pub(crate) const fn parts_mut(&mut self) -> &mut Parts {
+    pub(crate) const fn parts_mut(&mut self) -> &mut PartAgreement {
         &mut self.parts
     }
 
@@ -325,11 +325,11 @@ impl Chunk {
     /// Decodes from `walk` until the chunk is full or the batch is done, keeping offsets in `from..to`.
     ///
     /// # Errors
-    /// What [`Walk::step`] finds; nothing is added then.
+    /// What [`RecordDecoder::step`] finds; nothing is added then.
     #[inline]
     pub(crate) fn walk(
         &mut self,
-        walk: &mut Walk,
+        walk: &mut RecordDecoder,
         source: &[u8],
         header: &BatchHeader,
         position: Position,
@@ -354,7 +354,7 @@ impl Chunk {
     #[inline]
     pub(crate) fn walk_own(
         &mut self,
-        walk: &mut Walk,
+        walk: &mut RecordDecoder,
         header: &BatchHeader,
         position: Position,
         wanted: (Offset, Offset),
@@ -424,7 +424,7 @@ impl Chunk {
 /// Decodes records into `free` and keeps those with offsets in `from..to`, in front; returns how many.
 #[inline]
 fn decode(
-    walk: &mut Walk,
+    walk: &mut RecordDecoder,
     source: &[u8],
     free: &mut [RecordSlot],
     header: &BatchHeader,

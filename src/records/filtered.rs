@@ -96,7 +96,7 @@ pub struct FilterRules {
 
 /// Result for a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum FilteredBatch {
     /// It stays, byte for byte.
     Unchanged,
     /// Its records, or some, are in a new batch with this header.
@@ -111,7 +111,7 @@ pub enum Outcome {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filtered {
     /// Result for the batch.
-    pub outcome: Outcome,
+    pub outcome: FilteredBatch,
     /// Records that were asked for.
     pub records_read: u64,
     /// Those of them that stay.
@@ -119,7 +119,7 @@ pub struct Filtered {
 }
 
 impl Filtered {
-    const fn of(outcome: Outcome) -> Self {
+    const fn of(outcome: FilteredBatch) -> Self {
         Self {
             outcome,
             records_read: 0,
@@ -131,9 +131,9 @@ impl Filtered {
     #[must_use]
     pub const fn header_left<'a>(&'a self, header: &'a BatchHeader) -> Option<&'a BatchHeader> {
         match &self.outcome {
-            Outcome::Unchanged => Some(header),
-            Outcome::Rewritten(new) | Outcome::Emptied(new) => Some(new),
-            Outcome::Deleted => None,
+            FilteredBatch::Unchanged => Some(header),
+            FilteredBatch::Rewritten(new) | FilteredBatch::Emptied(new) => Some(new),
+            FilteredBatch::Deleted => None,
         }
     }
 }
@@ -199,13 +199,13 @@ impl BatchFilter {
         match verdict.retention {
             BatchRetention::Keep => {
                 out.extend_from_slice(batch);
-                return Ok(Filtered::of(Outcome::Unchanged));
+                return Ok(Filtered::of(FilteredBatch::Unchanged));
             }
-            BatchRetention::Delete => return Ok(Filtered::of(Outcome::Deleted)),
+            BatchRetention::Delete => return Ok(Filtered::of(FilteredBatch::Deleted)),
             BatchRetention::RetainEmpty | BatchRetention::DeleteEmpty => {}
         }
         let mut records = self.decoder.open(batch, header)?;
-        let mut seen = Seen::default();
+        let mut seen = FilterCounts::default();
         self.stays.clear();
         while let Some(slots) = records.next(&mut self.slots)? {
             let begun = self.stays.len();
@@ -217,9 +217,9 @@ impl BatchFilter {
         let outcome = if seen.kept > 0 {
             self.keep(batch, header, verdict, &seen, out)?
         } else if verdict.retention == BatchRetention::RetainEmpty {
-            Outcome::Emptied(put_empty(header, out)?)
+            FilteredBatch::Emptied(put_empty(header, out)?)
         } else {
-            Outcome::Deleted
+            FilteredBatch::Deleted
         };
         Ok(Filtered {
             outcome,
@@ -234,9 +234,9 @@ impl BatchFilter {
         batch: &[u8],
         header: &BatchHeader,
         verdict: BatchVerdict,
-        seen: &Seen,
+        seen: &FilterCounts,
         out: &mut Vec<u8>,
-    ) -> Result<Outcome> {
+    ) -> Result<FilteredBatch> {
         let own = Codec::new(header.compression()?);
         let codec = self.rules.codec.unwrap_or(own);
         let delete_horizon_ms = header.delete_horizon_ms().filter(|&ms| ms >= 0);
@@ -250,7 +250,7 @@ impl BatchFilter {
             && (self.rules.keeps_legacy || !header.is_legacy());
         if is_whole && new_horizon_ms.is_none() {
             out.extend_from_slice(batch);
-            return Ok(Outcome::Unchanged);
+            return Ok(FilteredBatch::Unchanged);
         }
         if seen.kept == seen.read && new_horizon_ms.is_none() && !header.is_legacy() {
             return self.recompress(batch, header, codec, out);
@@ -277,7 +277,7 @@ impl BatchFilter {
         }
         let begun = out.len();
         self.builder.finish(&mut self.compressor, out)?;
-        header_at(out, begun).map(Outcome::Rewritten)
+        header_at(out, begun).map(FilteredBatch::Rewritten)
     }
 
     /// Writes a batch of magic 2, opened last, with another codec: its records are the same bytes.
@@ -287,7 +287,7 @@ impl BatchFilter {
         header: &BatchHeader,
         codec: Codec,
         out: &mut Vec<u8>,
-    ) -> Result<Outcome> {
+    ) -> Result<FilteredBatch> {
         let begun = out.len();
         let (head, records) = batch
             .split_at_checked(RECORD_BATCH_OVERHEAD)
@@ -303,7 +303,7 @@ impl BatchFilter {
             ..header.clone()
         };
         new.seal(out.get_mut(begun..).unwrap_or_default())?;
-        header_at(out, begun).map(Outcome::Rewritten)
+        header_at(out, begun).map(FilteredBatch::Rewritten)
     }
 
     /// Gives the records that stay to the builder. They are decoded once more, so that a batch takes no memory for all of its
@@ -324,7 +324,7 @@ impl BatchFilter {
 
 /// Decisions of the filter about the records so far.
 #[derive(Default)]
-struct Seen {
+struct FilterCounts {
     read: u64,
     kept: u64,
     first_kept: Offset,
@@ -332,7 +332,7 @@ struct Seen {
     has_tombstones: bool,
 }
 
-impl Seen {
+impl FilterCounts {
     fn add(&mut self, slots: &[RecordSlot], stays: &[bool]) {
         self.read = self.read.saturating_add(slots.len() as u64);
         for (slot, _) in slots.iter().zip(stays).filter(|&(_, &stays)| stays) {

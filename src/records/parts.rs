@@ -17,7 +17,7 @@ pub(crate) struct Size {
 
 /// Agreement between a reader and the consumer of its chunk.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Parts {
+pub(crate) struct PartAgreement {
     /// The largest batch that the consumer can take back, and what a record counts besides its bytes.
     most: usize,
     row: usize,
@@ -26,7 +26,7 @@ pub(crate) struct Parts {
     withdrawn: Option<Position>,
 }
 
-impl Parts {
+impl PartAgreement {
     /// The consumer can take back batches of up to `most` bytes, of which each record counts `row` more than its own.
     pub(crate) const fn allow(&mut self, most: usize, row: usize) {
         self.most = most;

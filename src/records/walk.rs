@@ -13,7 +13,7 @@
 //! A record is bound by a chain of loads (its length says where the next one is), so the common shape is taken on
 //! loops of their own: one 8-byte load holds all numbers but the value's length, and one comparison of its continuation
 //! bits says that they are as wide as the loop was made for. Whatever does not fit is decoded field by field
-//! (`Walk::careful`), which is also the only place that finds fault. `records::plain` is the oracle for both.
+//! (`RecordDecoder::careful`), which is also the only place that finds fault. `records::plain` is the oracle for both.
 
 mod alike;
 
@@ -27,7 +27,7 @@ use crate::types::{Offset, TimestampMs};
 
 /// Decoder of a batch's records that stops and resumes at any record.
 #[derive(Clone, Debug)]
-pub struct Walk {
+pub struct RecordDecoder {
     at: usize,
     end: usize,
     remaining: u32,
@@ -37,8 +37,8 @@ pub struct Walk {
     append_timestamp: Option<TimestampMs>,
 }
 
-impl Walk {
-    /// Records of a batch with this header, at `start..end` of the source that [`Walk::step`] will be given.
+impl RecordDecoder {
+    /// Records of a batch with this header, at `start..end` of the source that [`RecordDecoder::step`] will be given.
     #[inline]
     #[must_use]
     pub fn new(header: &BatchHeader, start: usize, end: usize) -> Self {
@@ -146,7 +146,7 @@ impl Walk {
         Ok(done)
     }
 
-    /// [`Walk::run`] for records with or without a key, by the first one's.
+    /// [`RecordDecoder::run`] for records with or without a key, by the first one's.
     #[inline]
     #[expect(
         clippy::arithmetic_side_effects,
@@ -568,7 +568,7 @@ const fn signed(len: u32) -> i32 {
     len as i32
 }
 
-/// A position in a source, which [`Walk::step`] has seen to be no longer than 32 bits can say.
+/// A position in a source, which [`RecordDecoder::step`] has seen to be no longer than 32 bits can say.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "no instruction at all")]
 #[expect(

@@ -24,7 +24,7 @@ use crate::scan::offset_map::{OffsetMap, SLOT_SIZE};
 use crate::scan::range::PartitionRange;
 use crate::scan::reader::LogReader;
 use crate::segment::offset_set::OffsetSet;
-use crate::segment::reader::{Filled, ReadOptions};
+use crate::segment::reader::{FillOutcome, ReadOptions};
 use crate::segment::source::Copying;
 use crate::types::Offset;
 
@@ -141,9 +141,9 @@ fn each_chunk(
     let mut chunk = Chunk::new(Arena::near());
     loop {
         match reader.fill(&mut chunk)? {
-            Filled::End => return Ok(()),
-            Filled::ArenaFull => chunk.reset(),
-            Filled::Records => {
+            FillOutcome::End => return Ok(()),
+            FillOutcome::ArenaFull => chunk.reset(),
+            FillOutcome::Records => {
                 if !chunk.is_empty() {
                     let bytes = chunk
                         .bytes()

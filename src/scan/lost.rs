@@ -10,7 +10,7 @@ use crate::log::gaps;
 use crate::scan::planned::OpenSegment;
 use crate::scan::range::{PartitionRange, SegmentRange};
 use crate::segment::metrics::Metrics;
-use crate::segment::resync::{Lost, Reason, Resync, Step};
+use crate::segment::resync::{Lost, Reason, Resync, ResyncItem};
 use crate::types::{Offset, Position, TopicPartition};
 
 /// A lost range and where it lies.
@@ -118,8 +118,8 @@ impl PastDamage {
         let mut is_lost = false;
         while let Some(step) = self.walk.next_step()? {
             match step {
-                Step::Batch(_, header) if header.base_offset >= to => return Ok(None),
-                Step::Batch(position, header) => {
+                ResyncItem::Batch(_, header) if header.base_offset >= to => return Ok(None),
+                ResyncItem::Batch(position, header) => {
                     self.floor = header.next_offset();
                     is_lost = false;
                     if header.last_offset() >= from {
@@ -129,7 +129,7 @@ impl PastDamage {
                     }
                     metrics.batches_skipped = metrics.batches_skipped.saturating_add(1);
                 }
-                Step::Lost(lost) => {
+                ResyncItem::Lost(lost) => {
                     is_lost = true;
                     if lost.touches(self.floor, self.wanted) {
                         metrics.lose(lost.bytes());

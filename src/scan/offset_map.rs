@@ -15,12 +15,12 @@ pub(crate) const SLOT_SIZE: usize = 24;
 const FIRST_SLOTS: usize = 1 << 14;
 
 /// A hash and an offset; all zeros is none.
-type Slot = [u64; 3];
+type HashSlot = [u64; 3];
 
 /// The last offset of each key, in bounded memory.
 #[derive(Debug)]
 pub(crate) struct OffsetMap {
-    slots: Vec<Slot>,
+    slots: Vec<HashSlot>,
     most_slots: usize,
     most_entries: usize,
     entries: usize,
@@ -182,7 +182,7 @@ impl OffsetMap {
             .min(self.most_slots);
         // A map of few slots would have none free.
         let wanted = wanted.max(self.entries.saturating_add(2));
-        let mut grown: Vec<Slot> = Vec::new();
+        let mut grown: Vec<HashSlot> = Vec::new();
         grown
             .try_reserve_exact(wanted)
             .map_err(|_| Error::no_memory(wanted.saturating_mul(SLOT_SIZE)))?;
@@ -204,7 +204,7 @@ impl OffsetMap {
     }
 }
 
-/// Slot at which the search for a hash begins: its share of all hashes is the slot's share of all slots.
+/// HashSlot at which the search for a hash begins: its share of all hashes is the slot's share of all slots.
 #[inline]
 fn place(key: Digest, slots: usize) -> usize {
     let product = u128::from(key[0]).wrapping_mul(slots as u128) >> 64;

@@ -60,7 +60,7 @@ impl Ended {
 
 /// Next planned segment, opened, or its replacement.
 #[derive(Debug)]
-pub(crate) enum Turn {
+pub(crate) enum NextSegment {
     /// It, or what stands in for it.
     Open(Box<OpenSegment>),
     /// Retention took it.
@@ -133,7 +133,7 @@ impl PlannedSegments {
     ///
     /// # Errors
     /// `Io` where a file is there but cannot be opened; `CorruptRecord` for one longer than Kafka's positions reach.
-    pub(crate) fn next_turn(&mut self) -> Result<Option<Turn>> {
+    pub(crate) fn next_turn(&mut self) -> Result<Option<NextSegment>> {
         loop {
             let Some(segment) = self.segments.next() else {
                 let Some(mut range) = self.ranges.next() else {
@@ -164,9 +164,9 @@ impl PlannedSegments {
                 self.ceiling = segment.ceiling().unwrap_or(Offset::MAX);
                 (found, source)
             } else {
-                return Ok(Some(Turn::Gone(segment)));
+                return Ok(Some(NextSegment::Gone(segment)));
             };
-            return Ok(Some(Turn::Open(Box::new(OpenSegment {
+            return Ok(Some(NextSegment::Open(Box::new(OpenSegment {
                 segment,
                 source,
                 wanted: (self.floor, end.min(self.ceiling)),

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::records::chunk::Chunk;
 use crate::scan::lost::{self, LostRange};
-use crate::scan::planned::{Opening, PlannedSegments, Turn};
+use crate::scan::planned::{NextSegment, Opening, PlannedSegments};
 use crate::scan::range::PartitionRange;
-use crate::segment::filter::RecordFilter;
+use crate::segment::filter::SegmentFilter;
 use crate::segment::metrics::Metrics;
-use crate::segment::reader::{Filled, ReadOptions, ReadState, SegmentReader};
+use crate::segment::reader::{FillOutcome, ReadOptions, ReadState, SegmentReader};
 use crate::segment::resync::{Lost, Reason};
 use crate::segment::skipping::OnCorrupt;
 use crate::segment::source::{Access, Copying};
@@ -46,7 +46,7 @@ pub(crate) struct LogReader {
     context: Context,
     /// The fault after the records that were given.
     failed: Option<Error>,
-    filter: RecordFilter,
+    filter: SegmentFilter,
     state: ReadState,
     /// Skipped ranges of all segments.
     lost: Vec<LostRange>,
@@ -73,7 +73,7 @@ impl LogReader {
                 segment: empty,
             },
             failed: None,
-            filter: RecordFilter::default(),
+            filter: SegmentFilter::default(),
             state: ReadState::default(),
             lost: Vec::new(),
             dropped_of_part: 0,
@@ -133,12 +133,12 @@ impl LogReader {
         self.segments.range().folder.join(&*self.context.segment)
     }
 
-    /// Fills `chunk`, which must be empty, with records of one segment. After [`Filled::Records`] it is still empty if all of
+    /// Fills `chunk`, which must be empty, with records of one segment. After [`FillOutcome::Records`] it is still empty if all of
     /// them were not wanted. What becomes of batches that are given in parts, [`Chunk::parts`] says after each call.
     ///
     /// # Errors
     /// What reading finds, after the records before it. Nothing follows an error.
-    pub(crate) fn fill(&mut self, chunk: &mut Chunk) -> Result<Filled> {
+    pub(crate) fn fill(&mut self, chunk: &mut Chunk) -> Result<FillOutcome> {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
@@ -163,12 +163,12 @@ impl LogReader {
                     lost::add(&mut self.lost, self.context.lost(lost));
                 }
                 match filled {
-                    Ok(Filled::Records) => {
+                    Ok(FillOutcome::Records) => {
                         self.drop_unwanted(chunk);
-                        return Ok(Filled::Records);
+                        return Ok(FillOutcome::Records);
                     }
-                    Ok(Filled::ArenaFull) => return Ok(Filled::ArenaFull),
-                    Ok(Filled::End) => {
+                    Ok(FillOutcome::ArenaFull) => return Ok(FillOutcome::ArenaFull),
+                    Ok(FillOutcome::End) => {
                         let range = self.segments.range();
                         let gap = reader.gap_after();
                         if let Some(gone) = gap.and_then(|gap| lost::missing(range, gap)) {
@@ -188,12 +188,12 @@ impl LogReader {
                         }
                         self.failed = Some(e);
                         self.drop_unwanted(chunk);
-                        return Ok(Filled::Records);
+                        return Ok(FillOutcome::Records);
                     }
                 }
             }
             if !self.next_segment()? {
-                return Ok(Filled::End);
+                return Ok(FillOutcome::End);
             }
         }
     }
@@ -218,8 +218,8 @@ impl LogReader {
     fn next_segment(&mut self) -> Result<bool> {
         loop {
             let opened = match self.segments.next_turn()? {
-                Some(Turn::Open(opened)) => *opened,
-                Some(Turn::Gone(_)) => {
+                Some(NextSegment::Open(opened)) => *opened,
+                Some(NextSegment::Gone(_)) => {
                     let lost = &mut self.state.metrics.segments_lost;
                     *lost = lost.saturating_add(1);
                     continue;
@@ -230,7 +230,7 @@ impl LogReader {
                 self.state.given.clear();
             }
             let (range, segment) = (self.segments.range(), &opened.segment);
-            self.filter = RecordFilter {
+            self.filter = SegmentFilter {
                 aborted: segment.aborted.clone(),
                 timestamps: range.timestamps,
                 chosen: range.chosen.clone(),

@@ -55,7 +55,7 @@ const SAMPLED: usize = 16;
 const LEAST_BELIEVED: u64 = 1 << 20;
 
 /// First offsets of open transactions by producer.
-type Ongoing = BTreeMap<i64, Offset>;
+type OpenOffsets = BTreeMap<i64, Offset>;
 
 /// Evidence of aborted transactions in the files beside a segment.
 enum Evidence {
@@ -69,7 +69,7 @@ enum Evidence {
 
 /// The transactions of one log.
 #[derive(Debug)]
-pub struct Transactions<'a> {
+pub struct LogTransactions<'a> {
     log: &'a ListedLog,
     /// Offsets of the snapshots there are, ascending.
     snapshots: Vec<Offset>,
@@ -94,13 +94,13 @@ impl PartitionLog {
             if let Some(&known) = log.last_stable_offset.get() {
                 return Ok(known);
             }
-            let found = Transactions::of(log.whole())?.last_stable_offset(None)?;
+            let found = LogTransactions::of(log.whole())?.last_stable_offset(None)?;
             Ok(*log.last_stable_offset.get_or_init(|| found))
         })
     }
 }
 
-impl<'a> Transactions<'a> {
+impl<'a> LogTransactions<'a> {
     /// Lists the snapshots of the log's folder; nothing is read yet.
     ///
     /// # Errors
@@ -176,16 +176,16 @@ impl<'a> Transactions<'a> {
     }
 
     /// The newest snapshot at or below `at`, or the log's start, and what was open there.
-    fn known_below(&mut self, at: Offset) -> (Offset, Ongoing) {
+    fn known_below(&mut self, at: Offset) -> (Offset, OpenOffsets) {
         let start = self.log.log_start_offset();
         let usable: Vec<Offset> = self.snapshots.iter().copied().rev().collect();
         let mut usable = usable.into_iter().filter(|&o| o > start && o <= at);
         let known = usable.find_map(|offset| Some((offset, self.snapshot(offset)?)));
-        known.unwrap_or((start, Ongoing::new()))
+        known.unwrap_or((start, OpenOffsets::new()))
     }
 
     /// Finds the transactions open at `at`, as a starting broker does.
-    fn ongoing_at(&mut self, at: Offset) -> Result<Ongoing> {
+    fn ongoing_at(&mut self, at: Offset) -> Result<OpenOffsets> {
         let (from, mut ongoing) = self.known_below(at);
         for n in self.log.floor(from)..self.log.segments().len() {
             let base = self.log.segments().get(n).map(|s| s.base_offset);
@@ -226,7 +226,7 @@ impl<'a> Transactions<'a> {
     ) -> Result<Option<Vec<AbortedRange>>> {
         let mut found = Vec::new();
         // What is open, as far as records from `start` on are concerned.
-        let mut ongoing = Some(Ongoing::new());
+        let mut ongoing = Some(OpenOffsets::new());
         let log = self.log;
         for (n, segment) in log.segments().iter().enumerate().skip(log.floor(start)) {
             let base = segment.base_offset;
@@ -281,8 +281,8 @@ impl<'a> Transactions<'a> {
     }
 
     /// Returns whether all transactions that began below `end` ended below `at`.
-    fn is_decided(&mut self, at: Offset, end: Offset, ongoing: Option<&Ongoing>) -> bool {
-        let decided = |open: &Ongoing| open.values().all(|&first| first >= end);
+    fn is_decided(&mut self, at: Offset, end: Offset, ongoing: Option<&OpenOffsets>) -> bool {
+        let decided = |open: &OpenOffsets| open.values().all(|&first| first >= end);
         match ongoing {
             Some(open) => decided(open),
             None => self.snapshot(at).is_some_and(|open| decided(&open)),
@@ -398,7 +398,7 @@ impl<'a> Transactions<'a> {
     }
 
     /// Reads the open transactions from the snapshot at this offset, if there is one that can be read.
-    fn snapshot(&mut self, offset: Offset) -> Option<Ongoing> {
+    fn snapshot(&mut self, offset: Offset) -> Option<OpenOffsets> {
         let open = |p: &ProducerState| {
             (p.current_txn_first_offset >= 0).then_some((p.producer_id, p.current_txn_first_offset))
         };
@@ -429,7 +429,7 @@ fn begins(txn: &AbortedTxn, lookup: &mut SegmentLookup<'_>) -> bool {
 }
 
 /// Follows an event; gives producer and first offset of a transaction that ends.
-fn apply(event: &TxnEvent, ongoing: &mut Ongoing) -> Option<(i64, Offset)> {
+fn apply(event: &TxnEvent, ongoing: &mut OpenOffsets) -> Option<(i64, Offset)> {
     match *event {
         TxnEvent::Began {
             producer_id,

@@ -8,7 +8,7 @@
 use crate::error::{Error, Result};
 use crate::format::batch::RECORD_BATCH_OVERHEAD;
 use crate::scan::batches::OpenBatches;
-use crate::scan::planned::{Opening, PlannedSegments, Turn};
+use crate::scan::planned::{NextSegment, Opening, PlannedSegments};
 use crate::scan::range::PartitionRange;
 use crate::segment::source::{Access, Copying, SegmentSource};
 use crate::types::{Offset, Position};
@@ -106,11 +106,11 @@ impl WholeBatches {
 
     fn next_segment(&mut self) -> Result<bool> {
         match self.segments.next_turn()? {
-            Some(Turn::Open(opened)) => {
+            Some(NextSegment::Open(opened)) => {
                 self.open = Some(OpenBatches::new(opened));
                 Ok(true)
             }
-            Some(Turn::Gone(segment)) => {
+            Some(NextSegment::Gone(segment)) => {
                 let path = self.segments.range().folder.join(segment.file_name);
                 Err(Error::replaced(path))
             }
@@ -119,13 +119,13 @@ impl WholeBatches {
     }
 }
 
-struct Found {
+struct FoundBatches {
     position: Position,
     base_offset: Offset,
     size: usize,
 }
 
-impl Found {
+impl FoundBatches {
     /// Returns whether the header after it is in memory.
     const fn is_followed(&self, source: &SegmentSource) -> bool {
         let next = self.position.saturating_add(self.size as u64);
@@ -135,9 +135,9 @@ impl Found {
 
 /// The batches at the cursor, up to the last one that is in memory with the first: a look at the next header would
 /// replace the window, and the group would be read twice.
-fn find_group(open: &mut OpenBatches, most: usize) -> Result<Option<Found>> {
+fn find_group(open: &mut OpenBatches, most: usize) -> Result<Option<FoundBatches>> {
     let (start, _) = open.opened.wanted;
-    let mut run: Option<Found> = None;
+    let mut run: Option<FoundBatches> = None;
     while run
         .as_ref()
         .is_none_or(|run| run.is_followed(&open.opened.source))
@@ -148,7 +148,7 @@ fn find_group(open: &mut OpenBatches, most: usize) -> Result<Option<Found>> {
         }
         match &mut run {
             None => {
-                run = Some(Found {
+                run = Some(FoundBatches {
                     position,
                     base_offset: header.base_offset,
                     size: header.size,

@@ -42,7 +42,7 @@ const MAX_THREADS: usize = 4;
 
 /// Result for one window.
 #[derive(Debug, Default)]
-struct Run {
+struct WindowRun {
     batches: Vec<(Position, BatchHeader)>,
     /// The next window's batches follow without a fault between.
     goes_on: bool,
@@ -52,9 +52,9 @@ struct Run {
 #[derive(Debug)]
 pub(super) struct Ahead {
     /// Our part; `None` once the threads are to end, as the first waits for what it tells.
-    own: Option<Windows>,
+    own: Option<ThreadWindows>,
     /// Results of the other threads.
-    others: Vec<Receiver<Run>>,
+    others: Vec<Receiver<WindowRun>>,
     /// Index of the thread whose window is next: ours, then theirs.
     turn: usize,
     run: vec::IntoIter<(Position, BatchHeader)>,
@@ -97,7 +97,7 @@ impl Ahead {
         tells.rotate_left(1);
         let mut from = begin;
         for (tells, begins) in tells.into_iter().zip(begins) {
-            let windows = Windows {
+            let windows = ThreadWindows {
                 file: Arc::clone(file),
                 buffer: Vec::new(),
                 is_read: false,
@@ -148,7 +148,7 @@ impl Ahead {
     }
 
     /// Result for the next window, if there is one.
-    fn next_run(&mut self) -> Option<Run> {
+    fn next_run(&mut self) -> Option<WindowRun> {
         let own = self.own.as_mut()?;
         let turn = self.turn;
         self.turn = if turn < self.others.len() {
@@ -181,7 +181,7 @@ impl Drop for Ahead {
 
 /// One thread's windows.
 #[derive(Debug)]
-struct Windows {
+struct ThreadWindows {
     file: Arc<dyn ReadFile>,
     /// A window, and what of its last batch lies after it.
     buffer: Vec<u8>,
@@ -198,10 +198,10 @@ struct Windows {
     tells: Sender<Position>,
 }
 
-impl Windows {
+impl ThreadWindows {
     /// Ends with the file, at a fault, or when no consumer wants more. Whoever takes what comes before a fault comes upon it
     /// too.
-    fn send_all(mut self, sends: &SyncSender<Run>) {
+    fn send_all(mut self, sends: &SyncSender<WindowRun>) {
         while let Some(run) = self.next_run() {
             let goes_on = run.goes_on;
             if sends.send(run).is_err() || !goes_on {
@@ -226,7 +226,7 @@ impl Windows {
 
     /// Returns the result for the window and moves to the next one. `None` at the end of the file, or if it cannot be
     /// known. `None` at the end of the file, or where it cannot be known.
-    fn next_run(&mut self) -> Option<Run> {
+    fn next_run(&mut self) -> Option<WindowRun> {
         if self.from >= self.end {
             return None;
         }
@@ -239,7 +239,7 @@ impl Windows {
     }
 
     /// The batches that begin in the window, the first at `begin`.
-    fn run(&mut self, begin: Position) -> io::Result<Run> {
+    fn run(&mut self, begin: Position) -> io::Result<WindowRun> {
         let to = self.from.saturating_add(WINDOW as u64).min(self.end);
         let mut position = begin;
         let mut batches = Vec::new();
@@ -268,7 +268,7 @@ impl Windows {
         let sound = batches.iter().take_while(is_sound).count();
         let goes_on = is_walked && sound == batches.len();
         batches.truncate(sound);
-        Ok(Run { batches, goes_on })
+        Ok(WindowRun { batches, goes_on })
     }
 
     /// Has the bytes up to `end` too, unless those are very many.

@@ -109,7 +109,7 @@ impl HeaderBounds {
 
 /// Records that are left out of a segment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct RecordFilter {
+pub(crate) struct SegmentFilter {
     /// Sorted by producer, then by offset; `None` where what became of transactions does not matter.
     pub aborted: Option<Arc<[AbortedRange]>>,
     /// Bounds of time.
@@ -118,7 +118,7 @@ pub(crate) struct RecordFilter {
     pub chosen: Option<Arc<OffsetSet>>,
 }
 
-impl RecordFilter {
+impl SegmentFilter {
     /// Returns whether the header proves that no record of the batch is wanted.
     #[inline]
     #[must_use]

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use super::LogSegment;
 use super::batches::{BatchCursor, CURRENT_MAGIC};
 use super::filter::TimestampBounds;
-use super::skipping::Steps;
+use super::skipping::HeaderSteps;
 use super::source::{Access, HeaderWalk, SegmentSource};
 use super::transactions::control_type;
 use crate::error::Result;
@@ -42,7 +42,7 @@ const FETCHED: usize = 4 << 10;
 
 /// A record found by its timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct TimestampedRecord {
     /// Its offset.
     pub offset: Offset,
     /// Its timestamp.
@@ -57,7 +57,7 @@ pub struct SegmentLookup<'a> {
     segment: Cow<'a, LogSegment>,
     source: SegmentSource,
     /// From batch to batch, past damage where that is asked for.
-    steps: Steps,
+    steps: HeaderSteps,
     decoder: BatchDecoder,
     /// Opened at the first need; `None` where there is none to open.
     offset_index: OnceCell<Option<OffsetIndex>>,
@@ -341,7 +341,7 @@ impl<'a> SegmentLookup<'a> {
         timestamp: TimestampMs,
         offset: Offset,
         use_index: bool,
-    ) -> Result<Option<Found>> {
+    ) -> Result<Option<TimestampedRecord>> {
         let mut cursor = if use_index {
             self.start_for_timestamp(timestamp, offset)?
         } else {
@@ -357,7 +357,7 @@ impl<'a> SegmentLookup<'a> {
                 .iter()
                 .find(|slot| slot.timestamp >= timestamp && slot.offset >= offset);
             if let Some(slot) = found {
-                return Ok(Some(Found {
+                return Ok(Some(TimestampedRecord {
                     offset: slot.offset,
                     timestamp: slot.timestamp,
                     leader_epoch: header.partition_leader_epoch,

@@ -56,7 +56,7 @@ pub(crate) mod writer;
 
 use batches::Bounds;
 use closed::is_closed;
-use skipping::{OnCorrupt, Steps};
+use skipping::{HeaderSteps, OnCorrupt};
 use source::{Access, SegmentSource};
 
 /// A segment as it was when its folder was listed. Nothing is open; every answer opens what it needs.
@@ -136,8 +136,8 @@ impl LogSegment {
     }
 
     /// The steps of a cursor through it.
-    pub(crate) fn steps(&self) -> Steps {
-        Steps::new(self.on_corrupt, self.bounds(), self.size)
+    pub(crate) fn steps(&self) -> HeaderSteps {
+        HeaderSteps::new(self.on_corrupt, self.bounds(), self.size)
     }
 
     /// Opens the `.log`: mapped where it is closed, else by copy.

@@ -24,7 +24,7 @@ use crate::error::{Error, Result};
 use crate::format::batch::BatchHeader;
 use crate::io::folder::DiskReader;
 use crate::records::RecordSlot;
-use crate::records::walk::Walk;
+use crate::records::walk::RecordDecoder;
 use crate::types::{Offset, Position};
 
 /// Action on damage.
@@ -48,13 +48,13 @@ pub(crate) fn is_ordered(path: &Path, size: u64, bounds: Bounds) -> Result<bool>
 
 /// Facts about the file that was examined last.
 #[derive(Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct FileSurvey {
     file: Option<(PathBuf, u64)>,
     is_ordered: Option<bool>,
     lost: Option<Arc<[Lost]>>,
 }
 
-impl Known {
+impl FileSurvey {
     fn turn_to(&mut self, path: &Path, size: u64) {
         if self
             .file
@@ -85,7 +85,7 @@ struct Walking<'a> {
     source: &'a mut SegmentSource,
     /// Destination of the next header.
     header: &'a mut BatchHeader,
-    known: &'a mut Known,
+    known: &'a mut FileSurvey,
     metrics: &'a mut Metrics,
     /// The last batch, if its checksum was not compared.
     unread: &'a mut Option<Unread>,
@@ -103,7 +103,7 @@ pub(super) fn next_into(
     cursor: &mut BatchCursor,
     source: &mut SegmentSource,
     header: &mut BatchHeader,
-    known: &mut Known,
+    known: &mut FileSurvey,
     metrics: &mut Metrics,
     unread: &mut Option<Unread>,
 ) -> Result<Option<Position>> {
@@ -301,7 +301,11 @@ impl Skipping {
     }
 
     /// Has the whole segment walked, once.
-    pub(super) fn look_at_all(&mut self, source: &SegmentSource, known: &mut Known) -> Result<()> {
+    pub(super) fn look_at_all(
+        &mut self,
+        source: &SegmentSource,
+        known: &mut FileSurvey,
+    ) -> Result<()> {
         known.turn_to(source.path(), self.size);
         if known.lost.is_none() {
             let file = Arc::new(DiskReader::open(source.path())?);
@@ -383,19 +387,19 @@ impl Skipping {
 
 /// A [`BatchCursor`]'s steps through a segment, past damage where that is asked for.
 #[derive(Debug)]
-pub(crate) struct Steps {
+pub(crate) struct HeaderSteps {
     skipping: Option<Skipping>,
-    known: Known,
+    known: FileSurvey,
 }
 
-impl Steps {
+impl HeaderSteps {
     /// Of a segment of `size` bytes.
     pub(crate) fn new(on_corrupt: OnCorrupt, bounds: Bounds, size: u64) -> Self {
         let all = (Offset::MIN, Offset::MAX);
         let skips = on_corrupt == OnCorrupt::Skip;
         Self {
             skipping: skips.then(|| Skipping::new(bounds, size, 0, all)),
-            known: Known::default(),
+            known: FileSurvey::default(),
         }
     }
 
@@ -416,7 +420,7 @@ impl Steps {
     /// As [`BatchCursor::next_into`].
     ///
     /// # Errors
-    /// As [`Steps::next`].
+    /// As [`HeaderSteps::next`].
     #[inline]
     pub(super) fn next_into(
         &mut self,
@@ -443,7 +447,7 @@ impl Steps {
 
 /// Checks that all records of a batch can be decoded, before the first one is given where the others do not
 /// fit the chunk and it could not be taken back.
-pub(crate) fn ensure_decodes(walk: &Walk, source: &[u8]) -> Result<()> {
+pub(crate) fn ensure_decodes(walk: &RecordDecoder, source: &[u8]) -> Result<()> {
     let mut walk = walk.clone();
     let mut slots = [RecordSlot::default(); 256];
     // Once also where there are no records: no bytes may be there then.

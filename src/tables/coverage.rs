@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::metadata_log::{Wanted, choose};
+use super::metadata_log::{LogEnd, choose};
 use super::producers::folders;
 use super::topic::Topic;
 use crate::error::Result;
@@ -67,7 +67,7 @@ fn count_of(log_dir: &Path, topic: Topic) -> Option<i32> {
         return None;
     }
     // What is wrong with it is not asked here.
-    let chosen = choose(&[folder], Wanted::State).ok()?;
+    let chosen = choose(&[folder], LogEnd::State).ok()?;
     if chosen.gap.is_some() || chosen.state.has_lost_topics {
         return None;
     }

@@ -11,7 +11,7 @@
 //! Integers are big-endian; an id has 16 bytes. Tags that a version does not know are skipped. A length is held against the
 //! bytes that are left before anything is done with it. Bytes after a message are not looked at.
 
-use super::messages::{Field, Layout, Message, Type};
+use super::messages::{FieldLayout, MessageField, MessageSchema, Type};
 use super::node::Node;
 use super::value::{Fields, Value, fixed};
 use crate::format::cursor::bytes;
@@ -22,14 +22,14 @@ const MAX_STRING: usize = 0x7fff;
 
 /// Reason why bytes are not a valid message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Fault {
+pub(crate) struct DecodeFault {
     /// Expected content.
     pub(crate) expected: &'static str,
     /// Position in the bytes of the message.
     pub(crate) at: usize,
 }
 
-impl Fault {
+impl DecodeFault {
     /// The same, with `bytes` more before it.
     pub(crate) const fn after(mut self, bytes: usize) -> Self {
         self.at = self.at.saturating_add(bytes);
@@ -37,12 +37,12 @@ impl Fault {
     }
 }
 
-type Result<T> = std::result::Result<T, Fault>;
+type Decoded<T> = std::result::Result<T, DecodeFault>;
 
 /// The place of a message's first field among the nodes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Root {
-    layout: &'static Layout,
+    layout: &'static FieldLayout,
     first: usize,
 }
 
@@ -69,10 +69,10 @@ impl<'a> Tree<'a> {
     /// What is not as it should be. Nodes of it may be left.
     pub(crate) fn read(
         &mut self,
-        message: &'static Message,
+        message: &'static MessageSchema,
         version: i16,
         raw: &'a [u8],
-    ) -> Result<(Root, usize)> {
+    ) -> Decoded<(Root, usize)> {
         let mut reader = Reader {
             raw,
             at: 0,
@@ -95,20 +95,20 @@ struct Reader<'a, 'n> {
 }
 
 impl<'a> Reader<'a, '_> {
-    const fn fault(&self, expected: &'static str) -> Fault {
-        Fault {
+    const fn fault(&self, expected: &'static str) -> DecodeFault {
+        DecodeFault {
             expected,
             at: self.at,
         }
     }
 
-    fn take<const N: usize>(&mut self) -> Result<&'a [u8; N]> {
+    fn take<const N: usize>(&mut self) -> Decoded<&'a [u8; N]> {
         let taken = bytes::<N>(self.raw, self.at).ok_or_else(|| self.fault("more bytes"))?;
         self.at = self.at.saturating_add(N);
         Ok(taken)
     }
 
-    fn slice(&mut self, len: usize) -> Result<&'a [u8]> {
+    fn slice(&mut self, len: usize) -> Decoded<&'a [u8]> {
         let end = self.at.saturating_add(len);
         let slice = self.raw.get(self.at..end);
         let slice = slice.ok_or_else(|| self.fault("more bytes"))?;
@@ -116,13 +116,13 @@ impl<'a> Reader<'a, '_> {
         Ok(slice)
     }
 
-    fn uvarint(&mut self) -> Result<u32> {
+    fn uvarint(&mut self) -> Decoded<u32> {
         let read = get_uvarint(self.raw, &mut self.at);
         read.ok_or_else(|| self.fault("an unsigned varint"))
     }
 
     /// The length of bytes or an array, `None` for null.
-    fn length(&mut self) -> Result<Option<usize>> {
+    fn length(&mut self) -> Decoded<Option<usize>> {
         let length = if self.is_flexible {
             let length = self.uvarint()?.cast_signed();
             length.wrapping_sub(1)
@@ -132,7 +132,7 @@ impl<'a> Reader<'a, '_> {
         Ok(usize::try_from(length).ok())
     }
 
-    fn string(&mut self) -> Result<Option<&'a [u8]>> {
+    fn string(&mut self) -> Decoded<Option<&'a [u8]>> {
         let length = if self.is_flexible {
             self.length()?
         } else {
@@ -148,7 +148,7 @@ impl<'a> Reader<'a, '_> {
     }
 
     /// Reads a structure; returns the node of its first field.
-    fn structure(&mut self, layout: &'static Layout) -> Result<usize> {
+    fn structure(&mut self, layout: &'static FieldLayout) -> Decoded<usize> {
         let first = self.nodes.len();
         let end = first.saturating_add(layout.fields.len());
         self.nodes.resize(end, Node::Absent);
@@ -187,7 +187,7 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    fn field(&mut self, field: &'static Field) -> Result<Node<'a>> {
+    fn field(&mut self, field: &'static MessageField) -> Decoded<Node<'a>> {
         let node = if field.is_array {
             match self.length()? {
                 Some(len) => Some(self.array(field, len)?),
@@ -225,7 +225,7 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    fn number(&mut self, kind: Type) -> Result<Node<'a>> {
+    fn number(&mut self, kind: Type) -> Decoded<Node<'a>> {
         let raw = self.slice(kind.width().unwrap_or_default())?;
         Ok(match fixed(kind, raw) {
             Some(Value::Bool(value)) => Node::Bool(value),
@@ -235,7 +235,7 @@ impl<'a> Reader<'a, '_> {
         })
     }
 
-    fn array(&mut self, field: &'static Field, len: usize) -> Result<Node<'a>> {
+    fn array(&mut self, field: &'static MessageField, len: usize) -> Decoded<Node<'a>> {
         if len > self.raw.len().saturating_sub(self.at) {
             return Err(self.fault("no more elements than bytes"));
         }
@@ -265,7 +265,7 @@ impl<'a> Reader<'a, '_> {
     }
 
     /// A place among the nodes, or a number of them.
-    fn place(&self, at: usize) -> Result<u32> {
+    fn place(&self, at: usize) -> Decoded<u32> {
         u32::try_from(at).map_err(|_| self.fault("at most 2^32 values"))
     }
 }
@@ -275,9 +275,9 @@ mod tests {
     use super::*;
     use crate::format::uuid::Uuid;
     use crate::tables::messages::{Family, Table};
-    use crate::tables::topic::{Decoder, Part, Topic};
+    use crate::tables::topic::{MessageDecoder, RecordPart, Topic};
 
-    fn value_of(family: Family, api_key: i16) -> &'static Message {
+    fn value_of(family: Family, api_key: i16) -> &'static MessageSchema {
         &Table::get().unwrap().kind(family, api_key).unwrap().value
     }
 
@@ -330,7 +330,7 @@ mod tests {
             0, 0, 0, 0, 0, 0, 0, 0, 0, 5, 0, 1, 0xff, 0, 0, 0, 0, 0, 0, 0, 0,
         ];
         let key = [0, 1, 0, 1, b'g', 0, 0, 0, 0, 0, 2];
-        let mut decoder = Decoder::new().unwrap();
+        let mut decoder = MessageDecoder::new().unwrap();
         let record = decoder.decode(Topic::ConsumerOffsets, Some(&key), Some(&value));
         assert_eq!(record.name(), Some("OffsetCommit"));
         let (key, value) = (record.key.fields().unwrap(), record.value.fields().unwrap());
@@ -386,7 +386,7 @@ mod tests {
     fn numbers_with_fractions_flags_and_bytes() {
         let quota = [&[1, 1, 2, b'k'], &1.5f64.to_be_bytes()[..], &[1, 0]].concat();
         let framed = [&[1, 14, 0], &quota[1..]].concat();
-        let mut decoder = Decoder::new().unwrap();
+        let mut decoder = MessageDecoder::new().unwrap();
         let record = decoder.decode(Topic::ClusterMetadata, None, Some(&framed));
         let fields = record.value.fields().unwrap();
         assert!(matches!(fields.get("value"), Value::Float(1.5)));
@@ -395,7 +395,7 @@ mod tests {
         let record = decoder.decode(Topic::ClusterMetadata, None, Some(&scram));
         let salt = record.value.fields().unwrap().get("salt").bytes();
         assert_eq!(salt, Some(&[1, 2][..]));
-        assert!(matches!(record.key, Part::Null));
+        assert!(matches!(record.key, RecordPart::Null));
         assert!(Table::get().unwrap().data("VotersRecord").is_ok());
     }
 }

@@ -4,7 +4,7 @@
 //! A field that is not tagged must be given, and one that its version lacks must not be. Of tagged fields those that hold
 //! their default are left out, and the others follow in the order of their tags.
 
-use super::messages::{Field, Layout, Message, Type};
+use super::messages::{FieldLayout, MessageField, MessageSchema, Type};
 use super::node::Node;
 use crate::error::{Error, Result};
 use crate::format::json::{elements, members, string};
@@ -22,7 +22,7 @@ const QUOTED: usize = 60;
 /// `InvalidArgument` that names the message and the field where the JSON does not say such a message, or the version is
 /// unknown. Something may have been appended.
 pub(crate) fn put_message(
-    message: &'static Message,
+    message: &'static MessageSchema,
     version: i16,
     json: &str,
     to: &mut Vec<u8>,
@@ -42,29 +42,29 @@ pub(crate) fn put_message(
         .map_err(|fault| fault.of(message, version))
 }
 
-/// Fault, and the field that has it.
-struct Fault {
+/// EncodeFault, and the field that has it.
+struct EncodeFault {
     field: String,
     expected: String,
     found: String,
 }
 
-type Outcome = std::result::Result<(), Fault>;
+type EncodeResult = std::result::Result<(), EncodeFault>;
 
-fn fault(expected: impl Into<String>, found: &str) -> Fault {
+fn fault(expected: impl Into<String>, found: &str) -> EncodeFault {
     let end = found.char_indices().nth(QUOTED).map(|(at, _)| at);
     let found = match end.and_then(|end| found.get(..end)) {
         Some(begin) => format!("{begin}..."),
         None => found.to_owned(),
     };
-    Fault {
+    EncodeFault {
         field: String::new(),
         expected: expected.into(),
         found,
     }
 }
 
-impl Fault {
+impl EncodeFault {
     /// The same, seen from around it.
     fn within(mut self, outer: &str) -> Self {
         self.field = match self.field.as_str() {
@@ -75,7 +75,7 @@ impl Fault {
         self
     }
 
-    fn of(self, message: &Message, version: i16) -> Error {
+    fn of(self, message: &MessageSchema, version: i16) -> Error {
         let field = match self.field.as_str() {
             "" => String::new(),
             field => format!(": {field}"),
@@ -94,9 +94,9 @@ struct Writer {
 }
 
 impl Writer {
-    fn structure(self, layout: &'static Layout, json: &str, to: &mut Vec<u8>) -> Outcome {
+    fn structure(self, layout: &'static FieldLayout, json: &str, to: &mut Vec<u8>) -> EncodeResult {
         let given = members(json).ok_or_else(|| fault("an object", json))?;
-        let has = |field: &&Field| field.versions.has(self.version);
+        let has = |field: &&MessageField| field.versions.has(self.version);
         if let Some(unknown) = given
             .keys()
             .find(|name| !layout.fields.iter().filter(has).any(|f| f.name == **name))
@@ -130,12 +130,12 @@ impl Writer {
         Ok(())
     }
 
-    fn named(self, field: &'static Field, json: &str, to: &mut Vec<u8>) -> Outcome {
+    fn named(self, field: &'static MessageField, json: &str, to: &mut Vec<u8>) -> EncodeResult {
         self.field(field, json, to)
             .map_err(|fault| fault.within(&field.name))
     }
 
-    fn field(self, field: &'static Field, json: &str, to: &mut Vec<u8>) -> Outcome {
+    fn field(self, field: &'static MessageField, json: &str, to: &mut Vec<u8>) -> EncodeResult {
         if json == "null" {
             return self.null(field, to);
         }
@@ -155,7 +155,7 @@ impl Writer {
         self.value(field, json, to)
     }
 
-    fn null(self, field: &Field, to: &mut Vec<u8>) -> Outcome {
+    fn null(self, field: &MessageField, to: &mut Vec<u8>) -> EncodeResult {
         if !field.nullable.has(self.version) {
             return Err(fault("a value that is not null", "null"));
         }
@@ -171,7 +171,7 @@ impl Writer {
     }
 
     /// A value that is not null, or an element of an array.
-    fn value(self, field: &'static Field, json: &str, to: &mut Vec<u8>) -> Outcome {
+    fn value(self, field: &'static MessageField, json: &str, to: &mut Vec<u8>) -> EncodeResult {
         match field.kind {
             Type::Struct => return self.structure(&field.layout, json, to),
             Type::String => {
@@ -216,7 +216,7 @@ impl Writer {
     }
 
     /// The length of bytes or an array.
-    fn put_length(self, len: usize, to: &mut Vec<u8>) -> Outcome {
+    fn put_length(self, len: usize, to: &mut Vec<u8>) -> EncodeResult {
         let len = size(len)?;
         if self.is_flexible {
             put_uvarint(len.saturating_add(1), to);
@@ -228,7 +228,7 @@ impl Writer {
 }
 
 /// Returns whether JSON says what a field holds that is not given.
-fn is_default(field: &'static Field, json: &str) -> bool {
+fn is_default(field: &'static MessageField, json: &str) -> bool {
     match field.default {
         Node::Null => json == "null",
         Node::Bool(default) => json.parse() == Ok(default),
@@ -250,12 +250,12 @@ fn is_default(field: &'static Field, json: &str) -> bool {
 }
 
 /// A length or a count.
-fn size(len: usize) -> std::result::Result<u32, Fault> {
+fn size(len: usize) -> std::result::Result<u32, EncodeFault> {
     let len = i32::try_from(len).map_err(|_| fault("at most 2^31 - 1", &len.to_string()))?;
     Ok(len.unsigned_abs())
 }
 
-fn int<T: std::str::FromStr>(name: &str, json: &str) -> std::result::Result<T, Fault> {
+fn int<T: std::str::FromStr>(name: &str, json: &str) -> std::result::Result<T, EncodeFault> {
     json.parse().map_err(|_| fault(name, json))
 }
 

@@ -3,7 +3,7 @@
 use std::slice;
 
 use super::topic::Topic;
-use crate::arrow::payload::Part;
+use crate::arrow::payload::PayloadPart;
 use crate::error::{Error, Result};
 use crate::format::batch::BatchHeader;
 use crate::records::RecordSlot;
@@ -13,13 +13,13 @@ use crate::scan::lost::LostRange;
 use crate::scan::range::PartitionRange;
 use crate::scan::reader::{Context, LogReader};
 use crate::segment::metrics::Metrics;
-use crate::segment::reader::{Filled, ReadOptions};
+use crate::segment::reader::{FillOutcome, ReadOptions};
 use crate::segment::source::Copying;
 use crate::types::{Offset, TimestampMs};
 
 /// One record.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Entry<'a> {
+pub(crate) struct RawRecord<'a> {
     /// Its batch: who wrote it, in a transaction or not.
     pub(crate) header: &'a BatchHeader,
     pub(crate) offset: Offset,
@@ -30,12 +30,12 @@ pub(crate) struct Entry<'a> {
 
 /// Reads planned ranges, some records of one file at a time.
 #[derive(Debug)]
-pub(crate) struct Entries {
+pub(crate) struct TableRecords {
     log: LogReader,
     chunk: Chunk,
 }
 
-impl Entries {
+impl TableRecords {
     /// Will read `ranges` one after the other; control records only where `options` includes them.
     pub(crate) fn new(ranges: Vec<PartitionRange>, options: ReadOptions) -> Self {
         Self {
@@ -62,9 +62,9 @@ impl Entries {
         while self.chunk.is_empty() {
             match self.log.fill(&mut self.chunk)? {
                 // There may be none within the bounds.
-                Filled::Records => {}
-                Filled::ArenaFull => self.chunk.arena_mut().clear(),
-                Filled::End => return Ok(false),
+                FillOutcome::Records => {}
+                FillOutcome::ArenaFull => self.chunk.arena_mut().clear(),
+                FillOutcome::End => return Ok(false),
             }
         }
         match self.chunk.bytes() {
@@ -110,21 +110,21 @@ pub(crate) struct Iter<'a> {
 }
 
 impl<'a> Iterator for Iter<'a> {
-    type Item = Entry<'a>;
+    type Item = RawRecord<'a>;
 
-    fn next(&mut self) -> Option<Entry<'a>> {
+    fn next(&mut self) -> Option<RawRecord<'a>> {
         let slot = self.slots.next()?;
         let (run, left) = match self.run.take().filter(|(_, left)| *left > 0) {
             Some(run) => run,
             None => self.runs.next().map(|run| (run, run.rows))?,
         };
         self.run = Some((run, left.saturating_sub(1)));
-        Some(Entry {
+        Some(RawRecord {
             header: &run.header,
             offset: slot.offset,
             timestamp: slot.timestamp,
-            key: Part::Key.bytes(*slot, self.source),
-            value: Part::Value.bytes(*slot, self.source),
+            key: PayloadPart::Key.bytes(*slot, self.source),
+            value: PayloadPart::Value.bytes(*slot, self.source),
         })
     }
 }

@@ -4,7 +4,7 @@
 //! are base64, ids are spelled as Kafka spells them, numbers and strings as Jackson writes them.
 
 use super::decode::Tree;
-use super::messages::{Field, Table};
+use super::messages::{MessageField, Table};
 use super::node::Node;
 use super::value::{Fields, Value};
 use crate::format::put::Put;
@@ -58,7 +58,7 @@ fn put_fields(fields: Fields<'_>, version: i16, style: Style<'_>, to: &mut Vec<u
 }
 
 /// Returns whether a field holds its default.
-fn is_default(fields: Fields<'_>, field: &'static Field, node: Node<'_>) -> bool {
+fn is_default(fields: Fields<'_>, field: &'static MessageField, node: Node<'_>) -> bool {
     match node {
         Node::Absent => true,
         Node::Fixed(elements) => elements.is_empty() && field.default != Node::Null,
@@ -70,7 +70,7 @@ fn is_default(fields: Fields<'_>, field: &'static Field, node: Node<'_>) -> bool
 }
 
 /// Appends the message that bytes hold; false where they do not.
-fn put_embedded(field: &Field, value: Value<'_>, to: &mut Vec<u8>) -> bool {
+fn put_embedded(field: &MessageField, value: Value<'_>, to: &mut Vec<u8>) -> bool {
     let Value::Bytes(raw) = value else {
         return false;
     };

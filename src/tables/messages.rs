@@ -139,7 +139,7 @@ impl Type {
 
 /// A field.
 #[derive(Debug)]
-pub(crate) struct Field {
+pub(crate) struct MessageField {
     /// As in Kafka's JSON: `leaderEpoch`.
     pub(crate) name: String,
     /// `"leaderEpoch":`
@@ -153,10 +153,10 @@ pub(crate) struct Field {
     /// Value if the field is absent.
     pub(crate) default: Node<'static>,
     /// Its own fields, if it is a structure or an array of structures.
-    pub(crate) layout: Layout,
+    pub(crate) layout: FieldLayout,
 }
 
-impl Field {
+impl MessageField {
     /// Its tag in this version.
     #[inline]
     pub(crate) fn tag_in(&self, version: i16) -> Option<u32> {
@@ -184,7 +184,7 @@ impl Field {
             } else {
                 kind.zero()
             },
-            layout: Layout::default(),
+            layout: FieldLayout::default(),
         };
         for word in words {
             let versions = |text: &str, own: Versions| match text {
@@ -213,11 +213,11 @@ impl Field {
 
 /// The fields of a structure, in order.
 #[derive(Debug, Default)]
-pub(crate) struct Layout {
-    pub(crate) fields: Vec<Field>,
+pub(crate) struct FieldLayout {
+    pub(crate) fields: Vec<MessageField>,
 }
 
-impl Layout {
+impl FieldLayout {
     /// The structure `depth` levels below this one that was begun last.
     fn last(&mut self, depth: usize) -> Option<&mut Self> {
         (0..depth).try_fold(self, |layout, _| {
@@ -228,31 +228,31 @@ impl Layout {
 
 /// A message.
 #[derive(Debug)]
-pub(crate) struct Message {
+pub(crate) struct MessageSchema {
     /// Kafka's name for it.
     pub(crate) name: String,
     /// The versions there are.
     pub(crate) valid: Versions,
     /// Those in the flexible encoding (KIP-482).
     pub(crate) flexible: Versions,
-    pub(crate) layout: Layout,
+    pub(crate) layout: FieldLayout,
 }
 
-/// Message that a coordinator or the controller writes as one record.
+/// MessageSchema that a coordinator or the controller writes as one record.
 #[derive(Debug)]
-pub(crate) struct Kind {
+pub(crate) struct RecordKind {
     /// Kafka's name of the record: `OffsetCommit`, or `TOPIC_RECORD` where records have no keys.
     pub(crate) name: String,
     /// The key; `None` where records have none.
-    pub(crate) key: Option<Message>,
-    pub(crate) value: Message,
+    pub(crate) key: Option<MessageSchema>,
+    pub(crate) value: MessageSchema,
 }
 
 /// All messages.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
-    kinds: BTreeMap<(Family, i16), Kind>,
-    data: BTreeMap<String, Message>,
+    kinds: BTreeMap<(Family, i16), RecordKind>,
+    data: BTreeMap<String, MessageSchema>,
 }
 
 static TABLE: LazyLock<std::result::Result<Table, String>> = LazyLock::new(|| Table::parse(TEXT));
@@ -268,12 +268,12 @@ impl Table {
 
     /// The kind of record that a family writes under this number.
     #[inline]
-    pub(crate) fn kind(&self, family: Family, api_key: i16) -> Option<&Kind> {
+    pub(crate) fn kind(&self, family: Family, api_key: i16) -> Option<&RecordKind> {
         self.kinds.get(&(family, api_key))
     }
 
     /// The kind of record of this name that a family writes, with its number.
-    pub(crate) fn named(&self, family: Family, name: &str) -> Option<(i16, &Kind)> {
+    pub(crate) fn named(&self, family: Family, name: &str) -> Option<(i16, &RecordKind)> {
         let mut kinds = self.kinds.iter().filter(|((of, _), _)| *of == family);
         kinds
             .find(|(_, kind)| kind.name == name)
@@ -284,14 +284,14 @@ impl Table {
     ///
     /// # Errors
     /// `Internal` where there is none.
-    pub(crate) fn data(&self, name: &str) -> Result<&Message> {
+    pub(crate) fn data(&self, name: &str) -> Result<&MessageSchema> {
         let found = self.data.get(name);
         found.ok_or_else(|| Error::internal(format_args!("no message {name}")))
     }
 
     fn parse(text: &str) -> std::result::Result<Self, String> {
         let mut table = Self::default();
-        let mut keys: BTreeMap<(Family, i16), Message> = BTreeMap::new();
+        let mut keys: BTreeMap<(Family, i16), MessageSchema> = BTreeMap::new();
         let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
         for block in lines.chunk_by(|_, line| line.starts_with(' ')) {
             let fault = || format!("messages.txt: {}", block.join("\n"));
@@ -314,7 +314,7 @@ impl Table {
             } else {
                 (upper_snake(&message.name), None)
             };
-            let kind = Kind {
+            let kind = RecordKind {
                 name,
                 key,
                 value: message,
@@ -328,7 +328,7 @@ impl Table {
 }
 
 /// A message's first line, and its fields.
-fn parse_message(block: &[&str]) -> Option<(Family, Option<i16>, Message)> {
+fn parse_message(block: &[&str]) -> Option<(Family, Option<i16>, MessageSchema)> {
     let (head, fields) = block.split_first()?;
     let words: Vec<&str> = head.split_whitespace().collect();
     let [family, api_key, name, valid, flexible] = *words.as_slice() else {
@@ -348,16 +348,16 @@ fn parse_message(block: &[&str]) -> Option<(Family, Option<i16>, Message)> {
         "-" => None,
         number => Some(number.parse().ok()?),
     };
-    let mut message = Message {
+    let mut message = MessageSchema {
         name: name.to_owned(),
         valid: Versions::parse(valid)?,
         flexible: Versions::parse(flexible)?,
-        layout: Layout::default(),
+        layout: FieldLayout::default(),
     };
     for line in fields {
         let depth = line.len().checked_sub(line.trim_start().len())? / INDENT;
         let layout = message.layout.last(depth.checked_sub(1)?)?;
-        layout.fields.push(Field::parse(line)?);
+        layout.fields.push(MessageField::parse(line)?);
     }
     Some((family, api_key, message))
 }
@@ -403,14 +403,14 @@ mod tests {
 
     #[test]
     fn a_field_with_everything() {
-        let field = Field::parse("  elr []int32 2-3 ?3 @1:3 =null").unwrap();
+        let field = MessageField::parse("  elr []int32 2-3 ?3 @1:3 =null").unwrap();
         assert_eq!((field.name.as_str(), field.is_array), ("elr", true));
         assert!(!field.versions.has(1) && field.versions.has(2) && !field.versions.has(4));
         assert!(!field.nullable.has(2) && field.nullable.has(3));
         assert_eq!((field.tag_in(2), field.tag_in(3)), (None, Some(1)));
         assert_eq!(field.default, Node::Null);
         for broken in ["x", "x int33", "x int32 a", "x int32 @b", "x int32 =c"] {
-            assert!(Field::parse(broken).is_none(), "{broken}");
+            assert!(MessageField::parse(broken).is_none(), "{broken}");
         }
         assert!(Table::parse("group 1 OffsetCommitValue 0 none").is_err());
         assert!(Table::parse("group 1 X 0 none\n    too int32").is_err());

@@ -15,7 +15,7 @@
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 
-use super::entries::{Entries, Entry};
+use super::entries::{RawRecord, TableRecords};
 use super::metadata_end::{Passed, shown_beyond};
 use super::metadata_state::MetadataState;
 use super::plan::{BOOTSTRAP, plan, snapshot_id};
@@ -92,7 +92,7 @@ impl Gap {
 
 /// End of the log that a question is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum LogEnd {
     /// The state now, from as few records as possible.
     State,
     /// As many changes as there are.
@@ -120,25 +120,25 @@ pub(crate) struct Chosen {
 ///
 /// # Errors
 /// As [`plan`]; `Io`, `Interrupted`, `OutOfMemory`. Damage is part of the answer.
-pub(crate) fn choose(paths: &[PathBuf], wanted: Wanted) -> Result<Chosen> {
+pub(crate) fn choose(paths: &[PathBuf], wanted: LogEnd) -> Result<Chosen> {
     let topic = Topic::ClusterMetadata.name().to_owned();
     let (snapshots, logs): (Vec<_>, Vec<_>) = plan(paths, Some(&[topic]))?
         .into_iter()
         .partition(|range| name_of(range).is_some_and(is_snapshot));
     let is_bootstrap = |range: &PartitionRange| name_of(range) == Some(BOOTSTRAP);
     let (bootstraps, snapshots): (Vec<_>, Vec<_>) = snapshots.into_iter().partition(is_bootstrap);
-    let log = Log::read(logs)?;
+    let log = LogWithGaps::read(logs)?;
     let mut starts: Vec<Start> = snapshots.into_iter().filter_map(Start::of).collect();
     starts.push(Start::NOTHING);
     // The newest first, as `OffsetAndEpoch` compares them.
     starts.sort_by_key(|start| Reverse((start.epoch, start.end)));
     // A log that ends below a snapshot has no changes after it.
     let wanted = if starts.iter().any(|start| start.end > log.end) || log.end == 0 {
-        Wanted::State
+        LogEnd::State
     } else {
         wanted
     };
-    if wanted == Wanted::History {
+    if wanted == LogEnd::History {
         starts.sort_by_key(|start| start.end);
     }
     let mut passed = Vec::new();
@@ -156,7 +156,7 @@ pub(crate) fn choose(paths: &[PathBuf], wanted: Wanted) -> Result<Chosen> {
         gap = log.gap_after(each.end);
         start = each;
         // What the newest one does not cover no older one does.
-        if gap.is_none() || wanted == Wanted::State {
+        if gap.is_none() || wanted == LogEnd::State {
             break;
         }
     }
@@ -287,7 +287,7 @@ fn frame_of(range: &PartitionRange) -> Result<(Option<ControlType>, Option<Contr
         include_control: true,
         ..ReadOptions::default()
     };
-    let mut entries = Entries::new(vec![range.clone()], options);
+    let mut entries = TableRecords::new(vec![range.clone()], options);
     let (mut first, mut last) = (None, None);
     while entries.advance()? {
         let mut records = 0usize;
@@ -301,14 +301,14 @@ fn frame_of(range: &PartitionRange) -> Result<(Option<ControlType>, Option<Contr
     Ok((first.flatten(), last))
 }
 
-fn kind_of(entry: &Entry<'_>) -> Option<ControlType> {
+fn kind_of(entry: &RawRecord<'_>) -> Option<ControlType> {
     let key = entry.key.filter(|_| entry.header.is_control())?;
     ControlType::parse(key).ok()
 }
 
 /// The log, and where offsets are missing in it.
 #[derive(Debug, Default)]
-struct Log {
+struct LogWithGaps {
     ranges: Vec<PartitionRange>,
     gaps: Vec<Gap>,
     /// The first offset, unless there is no segment.
@@ -320,7 +320,7 @@ struct Log {
     unreadable: Vec<String>,
 }
 
-impl Log {
+impl LogWithGaps {
     /// Reads all of it.
     fn read(ranges: Vec<PartitionRange>) -> Result<Self> {
         let mut log = Self::default();
@@ -356,7 +356,7 @@ impl Log {
             .iter()
             .map(|file| file.file_name.clone())
             .collect();
-        let mut entries = Entries::new(vec![range], options);
+        let mut entries = TableRecords::new(vec![range], options);
         let mut lost = Vec::new();
         loop {
             let more = match entries.advance() {
@@ -478,7 +478,7 @@ impl Log {
 
 /// Replays the records of the ranges.
 fn replay(ranges: &[PartitionRange]) -> Result<MetadataState> {
-    let mut entries = Entries::new(ranges.to_vec(), reading());
+    let mut entries = TableRecords::new(ranges.to_vec(), reading());
     let mut state = MetadataState::default();
     while entries.advance()? {
         let mut records = 0usize;

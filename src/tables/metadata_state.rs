@@ -15,9 +15,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
-use super::entries::Entry;
-use super::topic::{Decoder, Part, Topic};
-use super::topics_image::{ABOUT_TOPICS, Change as TopicChange, TopicsImage};
+use super::entries::RawRecord;
+use super::topic::{MessageDecoder, RecordPart, Topic};
+use super::topics_image::{ABOUT_TOPICS, TopicChange, TopicsImage};
 use super::value::Fields;
 use crate::error::Result;
 use crate::format::uuid::Uuid;
@@ -29,7 +29,7 @@ const MOST_NAMED: usize = 1000;
 
 /// A record that cannot be applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Refused {
+pub(crate) struct RefusedRecord {
     /// The file.
     pub(crate) segment: Arc<str>,
     pub(crate) offset: Offset,
@@ -39,7 +39,7 @@ pub(crate) struct Refused {
     pub(crate) is_unknown: bool,
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for RefusedRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -53,7 +53,7 @@ impl fmt::Display for Refused {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AllRefused {
     /// The first of them.
-    pub(crate) named: Vec<Refused>,
+    pub(crate) named: Vec<RefusedRecord>,
     /// Number of records.
     pub(crate) count: u64,
     /// Offsets of the records, by file.
@@ -62,7 +62,7 @@ pub(crate) struct AllRefused {
 
 impl AllRefused {
     /// Adds one.
-    pub(super) fn add(&mut self, refused: Refused) {
+    pub(super) fn add(&mut self, refused: RefusedRecord) {
         self.count = self.count.saturating_add(1);
         let places = self.places.entry(Arc::clone(&refused.segment)).or_default();
         places.insert(refused.offset);
@@ -81,7 +81,7 @@ impl AllRefused {
 
 /// Effect of a record.
 #[derive(Debug)]
-enum Change {
+enum ImageChange {
     Topics(TopicChange),
     Register(i32, i64),
     /// A broker with this epoch changes.
@@ -91,7 +91,7 @@ enum Change {
     RemoveAcl(Uuid),
 }
 
-impl Change {
+impl ImageChange {
     /// `None` where it is about something that may not be there, or that nothing depends on.
     fn of(record: &str, fields: Fields<'_>) -> Option<Self> {
         let number = |name| fields.get(name).narrow::<i32>();
@@ -115,11 +115,11 @@ impl Change {
 
 /// A record of a metadata transaction that has not ended.
 #[derive(Debug)]
-struct Held {
+struct HeldRecord {
     name: &'static str,
     segment: Arc<str>,
     offset: Offset,
-    change: Change,
+    change: ImageChange,
 }
 
 /// The state after some records.
@@ -129,7 +129,7 @@ pub(crate) struct MetadataState {
     /// Epochs by broker.
     brokers: BTreeMap<i32, i64>,
     acls: BTreeSet<Uuid>,
-    open: Option<Vec<Held>>,
+    open: Option<Vec<HeldRecord>>,
     pub(crate) refused: AllRefused,
     /// A record about topics could not be decoded: what they are is not known.
     pub(crate) has_lost_topics: bool,
@@ -140,11 +140,11 @@ impl MetadataState {
     ///
     /// # Errors
     /// `Internal` where the table of messages is broken.
-    pub(crate) fn take(&mut self, entry: &Entry<'_>, segment: &Arc<str>) -> Result<()> {
-        let mut decoder = Decoder::new()?;
+    pub(crate) fn take(&mut self, entry: &RawRecord<'_>, segment: &Arc<str>) -> Result<()> {
+        let mut decoder = MessageDecoder::new()?;
         let record = decoder.decode(Topic::ClusterMetadata, entry.key, entry.value);
         let name = record.name();
-        let refuse = |reason: String, is_unknown| Refused {
+        let refuse = |reason: String, is_unknown| RefusedRecord {
             segment: Arc::clone(segment),
             offset: entry.offset,
             reason: match name {
@@ -153,10 +153,10 @@ impl MetadataState {
             },
             is_unknown,
         };
-        let (Some(name), Part::Message(message)) = (name, &record.value) else {
+        let (Some(name), RecordPart::Message(message)) = (name, &record.value) else {
             self.has_lost_topics |= name.is_some_and(|name| ABOUT_TOPICS.contains(&name));
             let (reason, is_unknown) = match &record.value {
-                Part::Raw(fault) if fault.is_of_newer() => {
+                RecordPart::Raw(fault) if fault.is_of_newer() => {
                     let kind = entry
                         .value
                         .and_then(kind_of)
@@ -171,14 +171,16 @@ impl MetadataState {
                         true,
                     )
                 }
-                Part::Raw(fault) => {
+                RecordPart::Raw(fault) => {
                     let (expected, at) = (fault.expected, fault.at);
                     (
                         format!("byte {at} of the value: expected {expected}"),
                         false,
                     )
                 }
-                Part::Null | Part::Message(_) => ("expected a value, found none".into(), false),
+                RecordPart::Null | RecordPart::Message(_) => {
+                    ("expected a value, found none".into(), false)
+                }
             };
             self.refused.add(refuse(reason, is_unknown));
             return Ok(());
@@ -200,8 +202,8 @@ impl MetadataState {
                 self.refused.add(refused);
             }
             (name, _) => {
-                if let Some(change) = Change::of(name, message.fields) {
-                    let held = Held {
+                if let Some(change) = ImageChange::of(name, message.fields) {
+                    let held = HeldRecord {
                         name,
                         segment: Arc::clone(segment),
                         offset: entry.offset,
@@ -217,33 +219,33 @@ impl MetadataState {
         Ok(())
     }
 
-    fn apply(&mut self, held: Held) {
+    fn apply(&mut self, held: HeldRecord) {
         let applied = match held.change {
-            Change::Topics(change) => self.topics.apply(change),
-            Change::Register(broker, epoch) => {
+            ImageChange::Topics(change) => self.topics.apply(change),
+            ImageChange::Register(broker, epoch) => {
                 self.brokers.insert(broker, epoch);
                 Ok(())
             }
-            Change::Broker(broker, epoch) => match self.brokers.get(&broker) {
+            ImageChange::Broker(broker, epoch) => match self.brokers.get(&broker) {
                 None => Err(format!("no broker {broker} is registered")),
                 Some(&known) if known != epoch => Err(format!(
                     "epoch of broker {broker}: expected {known}, found {epoch}"
                 )),
                 Some(_) => Ok(()),
             },
-            Change::Unregister(broker) => {
+            ImageChange::Unregister(broker) => {
                 self.brokers.remove(&broker);
                 Ok(())
             }
-            Change::Acl(id) => {
+            ImageChange::Acl(id) => {
                 self.acls.insert(id);
                 Ok(())
             }
-            Change::RemoveAcl(id) if self.acls.remove(&id) => Ok(()),
-            Change::RemoveAcl(id) => Err(format!("no ACL has the id {id}")),
+            ImageChange::RemoveAcl(id) if self.acls.remove(&id) => Ok(()),
+            ImageChange::RemoveAcl(id) => Err(format!("no ACL has the id {id}")),
         };
         if let Err(reason) = applied {
-            self.refused.add(Refused {
+            self.refused.add(RefusedRecord {
                 segment: held.segment,
                 offset: held.offset,
                 reason: format!("{}: {reason}", held.name),

@@ -25,7 +25,7 @@
 //! | [`open_transactions`] | those of their transactions that are open, and what their coordinators say |
 //!
 //! # For tables with columns of their own
-//! [`plan::plan`] finds the files, [`entries::Entries`] reads records with their batches, [`topic::Decoder`] decodes one at a
+//! [`plan::plan`] finds the files, [`entries::TableRecords`] reads records with their batches, [`topic::MessageDecoder`] decodes one at a
 //! time, and [`value::Fields::get`] gives a field by its name in Kafka's JSON, or its default:
 //!
 //! ```text

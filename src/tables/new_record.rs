@@ -8,9 +8,9 @@ use crate::error::{Error, Result};
 use crate::format::varint::put_uvarint;
 
 /// A key or a value; `None` for null.
-type Part = Option<Vec<u8>>;
+type EncodedPart = Option<Vec<u8>>;
 /// Key and value.
-pub(crate) type KeyAndValue = (Part, Part);
+pub(crate) type KeyAndValue = (EncodedPart, EncodedPart);
 
 /// Key and value of a record of the kind with Kafka's name (`OffsetCommit`, `TOPIC_RECORD`). Topics with keys take a
 /// value of `None` for a tombstone; topics without keys take no key.

@@ -63,7 +63,7 @@ pub(crate) fn write(
     })?;
     let path = folder.join(name);
     let begun = beside(&path);
-    let mut output = Output {
+    let mut output = SnapshotBuilder {
         file: disk.create(&begun)?,
         disk,
         path: &begun,
@@ -87,7 +87,7 @@ pub(crate) fn write(
 }
 
 /// The file being built.
-struct Output<'a> {
+struct SnapshotBuilder<'a> {
     file: File,
     disk: &'a Disk,
     path: &'a Path,
@@ -95,7 +95,7 @@ struct Output<'a> {
     next: Offset,
 }
 
-impl Output<'_> {
+impl SnapshotBuilder<'_> {
     fn write(&mut self, snapshot: &NewSnapshot<'_>, records: &[Spelled]) -> Result<()> {
         let time = snapshot.timestamp;
         let header = format!(r#"{{"version":0,"lastContainedLogTimestamp":{time}}}"#);

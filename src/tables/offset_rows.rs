@@ -19,7 +19,7 @@ use arrow_array::{
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 
 use super::metadata_state::AllRefused;
-use super::offsets::{Row, current, history};
+use super::offsets::{OffsetRow, current, history};
 use crate::arrow::batches::aligned;
 use crate::error::{Error, Result};
 use crate::format::uuid::Uuid;
@@ -55,7 +55,7 @@ pub(crate) fn schema(with_history: bool) -> SchemaRef {
 
 /// Selection of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum WantedRows {
     /// Of the offsets as they are, pending ones too.
     Current,
     /// Of those that were committed.
@@ -68,7 +68,7 @@ pub(crate) enum Wanted {
 #[derive(Debug)]
 pub(crate) struct OffsetReader {
     schema: SchemaRef,
-    rows: IntoIter<Row>,
+    rows: IntoIter<OffsetRow>,
     metrics: Metrics,
     refused: Arc<AllRefused>,
     given: u64,
@@ -79,12 +79,12 @@ impl OffsetReader {
     ///
     /// # Errors
     /// What reading finds; never what a record holds.
-    pub(crate) fn try_new(ranges: Vec<PartitionRange>, wanted: Wanted) -> Result<Self> {
-        let with_history = wanted == Wanted::History;
+    pub(crate) fn try_new(ranges: Vec<PartitionRange>, wanted: WantedRows) -> Result<Self> {
+        let with_history = wanted == WantedRows::History;
         let (rows, replayed) = if with_history {
             history(ranges)?
         } else {
-            current(ranges, wanted == Wanted::Current)?
+            current(ranges, wanted == WantedRows::Current)?
         };
         Ok(Self {
             schema: schema(with_history),
@@ -110,7 +110,7 @@ impl OffsetReader {
     /// # Errors
     /// `Internal` where Arrow refuses what was built.
     pub(crate) fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
-        let rows: Vec<Row> = self.rows.by_ref().take(ROWS).collect();
+        let rows: Vec<OffsetRow> = self.rows.by_ref().take(ROWS).collect();
         if rows.is_empty() {
             return Ok(None);
         }
@@ -127,11 +127,11 @@ impl OffsetReader {
     }
 }
 
-fn columns_of(rows: &[Row]) -> [ArrayRef; 12] {
-    let text = |of: fn(&Row) -> Option<&str>| -> ArrayRef {
+fn columns_of(rows: &[OffsetRow]) -> [ArrayRef; 12] {
+    let text = |of: fn(&OffsetRow) -> Option<&str>| -> ArrayRef {
         Arc::new(rows.iter().map(of).collect::<StringArray>())
     };
-    let time = |of: fn(&Row) -> Option<TimestampMs>| -> ArrayRef {
+    let time = |of: fn(&OffsetRow) -> Option<TimestampMs>| -> ArrayRef {
         let times = rows.iter().map(of);
         Arc::new(
             times

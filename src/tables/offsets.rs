@@ -15,9 +15,9 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use super::entries::{self, Entries};
-use super::metadata_state::{AllRefused, Refused};
-use super::topic::{Decoder, Part, Topic};
+use super::entries::{self, TableRecords};
+use super::metadata_state::{AllRefused, RefusedRecord};
+use super::topic::{MessageDecoder, RecordPart, Topic};
 use crate::error::Result;
 use crate::format::control::ControlType;
 use crate::format::cursor::get_i16;
@@ -44,12 +44,12 @@ pub(crate) struct Commit {
 }
 
 /// Group, topic and partition of an offset.
-pub(crate) type Place = (Arc<str>, Arc<str>, i32);
+pub(crate) type OffsetKey = (Arc<str>, Arc<str>, i32);
 
 /// A row: an offset, or a change of one.
 #[derive(Clone, Debug)]
-pub(crate) struct Row {
-    pub(crate) place: Place,
+pub(crate) struct OffsetRow {
+    pub(crate) place: OffsetKey,
     /// `None` for a deletion.
     pub(crate) commit: Option<Commit>,
     /// In an open transaction.
@@ -68,8 +68,8 @@ pub(crate) struct Row {
 pub(crate) fn current(
     ranges: Vec<PartitionRange>,
     with_pending: bool,
-) -> Result<(Vec<Row>, Replayed)> {
-    let mut state = State::default();
+) -> Result<(Vec<OffsetRow>, Replayed)> {
+    let mut state = OffsetState::default();
     let replayed = replay(ranges, &mut state)?;
     Ok((state.into_rows(with_pending), replayed))
 }
@@ -78,8 +78,8 @@ pub(crate) fn current(
 ///
 /// # Errors
 /// As [`current`].
-pub(crate) fn history(ranges: Vec<PartitionRange>) -> Result<(Vec<Row>, Replayed)> {
-    let mut changes = Changes::default();
+pub(crate) fn history(ranges: Vec<PartitionRange>) -> Result<(Vec<OffsetRow>, Replayed)> {
+    let mut changes = OffsetChanges::default();
     let replayed = replay(ranges, &mut changes)?;
     Ok((changes.rows.into_iter().flatten().collect(), replayed))
 }
@@ -93,21 +93,21 @@ pub(crate) struct Replayed {
 }
 
 /// Receiver of events, in order.
-trait Replay {
+trait OffsetReplay {
     /// A commit or, without one, a deletion; by a producer where it is in a transaction.
-    fn change(&mut self, row: Row, producer_id: Option<i64>);
+    fn change(&mut self, row: OffsetRow, producer_id: Option<i64>);
     /// A producer's transaction ends.
     fn end_transaction(&mut self, producer_id: i64, is_committed: bool);
     /// There is no more of this partition.
     fn end_partition(&mut self);
 }
 
-fn replay(ranges: Vec<PartitionRange>, to: &mut impl Replay) -> Result<Replayed> {
+fn replay(ranges: Vec<PartitionRange>, to: &mut impl OffsetReplay) -> Result<Replayed> {
     let options = ReadOptions {
         include_control: true,
         ..ReadOptions::default()
     };
-    let mut entries = Entries::new(ranges, options);
+    let mut entries = TableRecords::new(ranges, options);
     let mut names = Names::default();
     let (mut partition, mut refused) = (None, AllRefused::default());
     while entries.advance()? {
@@ -115,11 +115,11 @@ fn replay(ranges: Vec<PartitionRange>, to: &mut impl Replay) -> Result<Replayed>
         if partition.replace(here).is_some_and(|last| last != here) {
             to.end_partition();
         }
-        let mut decoder = Decoder::new()?;
+        let mut decoder = MessageDecoder::new()?;
         let mut records = 0usize;
         for entry in entries.iter() {
             if let Err(reason) = apply(&mut decoder, &entry, &mut names, to) {
-                refused.add(Refused {
+                refused.add(RefusedRecord {
                     segment: Arc::clone(&entries.context().segment),
                     offset: entry.offset,
                     reason: format!("{}-{here}: {reason}", Topic::ConsumerOffsets.name()),
@@ -139,10 +139,10 @@ fn replay(ranges: Vec<PartitionRange>, to: &mut impl Replay) -> Result<Replayed>
 
 /// Applies a record; the error says which commit cannot be decoded. Of other records nothing is said.
 fn apply<'a>(
-    decoder: &mut Decoder<'a>,
-    entry: &entries::Entry<'a>,
+    decoder: &mut MessageDecoder<'a>,
+    entry: &entries::RawRecord<'a>,
     names: &mut Names,
-    to: &mut impl Replay,
+    to: &mut impl OffsetReplay,
 ) -> std::result::Result<(), String> {
     let header = entry.header;
     if header.is_control() {
@@ -167,8 +167,8 @@ fn apply<'a>(
         return Err("a commit without a group, a topic or a partition".to_owned());
     };
     let commit = match &record.value {
-        Part::Null => None,
-        Part::Raw(fault) => {
+        RecordPart::Null => None,
+        RecordPart::Raw(fault) => {
             let version = record.value_version.unwrap_or(-1);
             let why = if fault.is_of_newer() {
                 format!("in version {version}, which is not known to Kafka 4.4 and earlier")
@@ -182,7 +182,7 @@ fn apply<'a>(
                 "a commit of group {group}, topic {topic}, partition {partition} {why}"
             ));
         }
-        Part::Message(value) => {
+        RecordPart::Message(value) => {
             let value = value.fields;
             Some(Commit {
                 offset: value.get("offset").int().unwrap_or(-1),
@@ -194,7 +194,7 @@ fn apply<'a>(
             })
         }
     };
-    let row = Row {
+    let row = OffsetRow {
         place: (names.group(&group), names.topic(&topic), partition),
         commit,
         is_pending: false,
@@ -231,20 +231,20 @@ impl Names {
     }
 }
 
-type Rows = HashMap<Place, Row>;
+type OffsetsByKey = HashMap<OffsetKey, OffsetRow>;
 
 /// The offsets as they are now.
 #[derive(Debug, Default)]
-struct State {
-    committed: Rows,
+struct OffsetState {
+    committed: OffsetsByKey,
     /// By producer, those of the partition at hand.
-    pending: BTreeMap<i64, Rows>,
+    pending: BTreeMap<i64, OffsetsByKey>,
     /// Of the partitions before.
-    open: Vec<Row>,
+    open: Vec<OffsetRow>,
 }
 
-impl State {
-    fn into_rows(self, with_pending: bool) -> Vec<Row> {
+impl OffsetState {
+    fn into_rows(self, with_pending: bool) -> Vec<OffsetRow> {
         let mut rows = self.committed;
         let mut open = self.open;
         // The last one first, where producers have one each.
@@ -259,14 +259,14 @@ impl State {
                 Entry::Vacant(_) => {}
             }
         }
-        let mut rows: Vec<Row> = rows.into_values().collect();
+        let mut rows: Vec<OffsetRow> = rows.into_values().collect();
         rows.sort_unstable_by(|a, b| a.place.cmp(&b.place));
         rows
     }
 }
 
-impl Replay for State {
-    fn change(&mut self, row: Row, producer_id: Option<i64>) {
+impl OffsetReplay for OffsetState {
+    fn change(&mut self, row: OffsetRow, producer_id: Option<i64>) {
         match (&row.commit, producer_id) {
             (None, _) => {
                 self.committed.remove(&row.place);
@@ -302,14 +302,14 @@ impl Replay for State {
 
 /// All changes; those of aborted transactions are taken out again.
 #[derive(Debug, Default)]
-struct Changes {
-    rows: Vec<Option<Row>>,
+struct OffsetChanges {
+    rows: Vec<Option<OffsetRow>>,
     /// By producer, places in the list.
     pending: BTreeMap<i64, Vec<usize>>,
 }
 
-impl Replay for Changes {
-    fn change(&mut self, mut row: Row, producer_id: Option<i64>) {
+impl OffsetReplay for OffsetChanges {
+    fn change(&mut self, mut row: OffsetRow, producer_id: Option<i64>) {
         if let Some(producer_id) = producer_id {
             row.is_pending = true;
             let pending = self.pending.entry(producer_id).or_default();

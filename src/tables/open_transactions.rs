@@ -1,4 +1,4 @@
-//! Open transactions of each partition, joined with what their coordinator says of them (KIP-664).
+//! OpenTransactionRow transactions of each partition, joined with what their coordinator says of them (KIP-664).
 //!
 //! A transaction is *hanging* if nothing will ever end it: its coordinator does not know the producer, or does not count
 //! the partition among those of an ongoing transaction. Its first offset keeps `read_committed` consumers from going on.
@@ -19,10 +19,10 @@ use arrow_array::{
 };
 
 use super::coverage::Coverage;
-use super::entries::Entries;
+use super::entries::TableRecords;
 use super::plan::plan;
 use super::producers::{Producers, folders, known_time, table, times};
-use super::topic::{Decoder, Topic};
+use super::topic::{MessageDecoder, Topic};
 use crate::error::{Error, Result};
 use crate::producers::entry::ProducerEntry;
 use crate::segment::reader::ReadOptions;
@@ -115,9 +115,9 @@ impl Coordinators {
 /// The transactional ids in the log of a coordinator, which has all of those it has.
 fn latest(folder: PathBuf) -> Result<BTreeMap<String, Transaction>> {
     let mut latest: BTreeMap<String, Transaction> = BTreeMap::new();
-    let mut entries = Entries::new(plan(&[folder], None)?, ReadOptions::default());
+    let mut entries = TableRecords::new(plan(&[folder], None)?, ReadOptions::default());
     while entries.advance()? {
-        let mut decoder = Decoder::new()?;
+        let mut decoder = MessageDecoder::new()?;
         let mut records = 0usize;
         for entry in entries.iter() {
             records = records.saturating_add(1);
@@ -162,7 +162,7 @@ fn latest(folder: PathBuf) -> Result<BTreeMap<String, Transaction>> {
 }
 
 /// One row.
-struct Open<'a> {
+struct OpenTransactionRow<'a> {
     partition: &'a Producers,
     entry: &'a ProducerEntry,
     first: Offset,
@@ -182,7 +182,7 @@ pub(crate) fn open_transactions(paths: &[PathBuf]) -> Result<(RecordBatch, Vec<E
         for entry in &partition.entries {
             if let Some(first) = entry.current_txn_first_offset() {
                 let known = coordinators.by_producer.get(&entry.producer_id());
-                rows.push(Open {
+                rows.push(OpenTransactionRow {
                     partition,
                     entry,
                     first,
@@ -191,19 +191,21 @@ pub(crate) fn open_transactions(paths: &[PathBuf]) -> Result<(RecordBatch, Vec<E
             }
         }
     }
-    let key = |row: &Open<'_>| row.partition.folder.name.topic_partition.clone();
-    let is_hanging = |row: &Open<'_>| coordinators.is_hanging(row.entry.producer_id(), &key(row));
-    let blocks = |row: &Open<'_>| Some(row.partition.first_undecided == Some(row.first));
-    let texts = |value: &dyn Fn(&Open<'_>) -> Option<String>| -> ArrayRef {
+    let key = |row: &OpenTransactionRow<'_>| row.partition.folder.name.topic_partition.clone();
+    let is_hanging =
+        |row: &OpenTransactionRow<'_>| coordinators.is_hanging(row.entry.producer_id(), &key(row));
+    let blocks =
+        |row: &OpenTransactionRow<'_>| Some(row.partition.first_undecided == Some(row.first));
+    let texts = |value: &dyn Fn(&OpenTransactionRow<'_>) -> Option<String>| -> ArrayRef {
         Arc::new(rows.iter().map(value).collect::<StringArray>())
     };
-    let longs = |value: &dyn Fn(&Open<'_>) -> i64| -> ArrayRef {
+    let longs = |value: &dyn Fn(&OpenTransactionRow<'_>) -> i64| -> ArrayRef {
         Arc::new(rows.iter().map(value).collect::<Int64Array>())
     };
-    let ints = |value: &dyn Fn(&Open<'_>) -> i32| -> ArrayRef {
+    let ints = |value: &dyn Fn(&OpenTransactionRow<'_>) -> i32| -> ArrayRef {
         Arc::new(rows.iter().map(value).collect::<Int32Array>())
     };
-    let flags = |value: &dyn Fn(&Open<'_>) -> Option<bool>| -> ArrayRef {
+    let flags = |value: &dyn Fn(&OpenTransactionRow<'_>) -> Option<bool>| -> ArrayRef {
         Arc::new(rows.iter().map(value).collect::<BooleanArray>())
     };
     let epochs = rows.iter().map(|row| row.entry.producer_epoch());

@@ -118,7 +118,7 @@ impl Producers {
             // A log of before there were snapshots is looked through all the same.
             was_clean: false,
         };
-        state.rebuild(&mut Batches(&log), to)?;
+        state.rebuild(&mut ListedBatches(&log), to)?;
         Ok(Self {
             entries: state.active_producers().cloned().collect(),
             first_undecided: state.first_undecided_offset(),
@@ -174,9 +174,9 @@ impl SnapshotFiles for ReadOnly {
 
 /// The batches of a listed log.
 #[derive(Debug)]
-struct Batches<'a>(&'a ListedLog);
+struct ListedBatches<'a>(&'a ListedLog);
 
-impl ReplayedLog for Batches<'_> {
+impl ReplayedLog for ListedBatches<'_> {
     fn base_offsets(&self) -> Vec<Offset> {
         let segments = self.0.segments().iter();
         segments.map(|segment| segment.base_offset).collect()

@@ -15,10 +15,10 @@ use arrow_array::types::{Int16Type, Int32Type, Int64Type, TimestampMillisecondTy
 use arrow_array::{ArrayRef, ArrowPrimitiveType, PrimitiveArray, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 
-use super::entries::{Entries, Entry};
+use super::entries::{RawRecord, TableRecords};
 use super::metadata_log;
 use super::metadata_state::AllRefused;
-use super::topic::{Decoder, Part, Record, Show};
+use super::topic::{DecodedRecord, MessageDecoder, RecordPart, Show};
 use crate::arrow::batches::aligned;
 use crate::arrow::payload::Gathered;
 use crate::error::{Error, Result};
@@ -58,8 +58,8 @@ pub(crate) fn schema() -> SchemaRef {
 /// Reads and decodes planned ranges on the calling thread.
 #[derive(Debug)]
 pub(crate) struct TableReader {
-    entries: Entries,
-    rows: Rows,
+    entries: TableRecords,
+    rows: TableRows,
     done: u64,
     undecoded: u64,
     /// Records that are left out.
@@ -71,8 +71,8 @@ impl TableReader {
     /// Will read `ranges`, which hold internal topics, one after the other.
     pub(crate) fn new(ranges: Vec<PartitionRange>, show: Show) -> Self {
         Self {
-            entries: Entries::new(ranges, ReadOptions::default()),
-            rows: Rows::new(show),
+            entries: TableRecords::new(ranges, ReadOptions::default()),
+            rows: TableRows::new(show),
             done: 0,
             undecoded: 0,
             refused: Arc::default(),
@@ -87,7 +87,7 @@ impl TableReader {
         refused: Arc<AllRefused>,
     ) -> Self {
         Self {
-            entries: Entries::new(ranges, metadata_log::reading()),
+            entries: TableRecords::new(ranges, metadata_log::reading()),
             refused,
             ..Self::new(Vec::new(), show)
         }
@@ -103,7 +103,7 @@ impl TableReader {
         self.undecoded
     }
 
-    /// The next rows; `None` at the end. Rows before a fault come before the error.
+    /// The next rows; `None` at the end. TableRows before a fault come before the error.
     ///
     /// # Errors
     /// What reading finds; never what a record holds.
@@ -133,7 +133,7 @@ impl TableReader {
         let context = self.entries.context();
         let topic =
             (self.entries.topic()).ok_or_else(|| Error::internal("a table of another topic"))?;
-        let mut decoder = Decoder::new()?;
+        let mut decoder = MessageDecoder::new()?;
         let (mut read, mut added, mut fit) = (0usize, 0usize, true);
         for entry in self.entries.iter() {
             fit = self.rows.has_room(&entry);
@@ -158,7 +158,7 @@ impl TableReader {
 
 /// The columns of a batch being built.
 #[derive(Debug)]
-struct Rows {
+struct TableRows {
     show: Show,
     /// Of keys and values, as they were read or as they are shown, whichever is more.
     bytes: usize,
@@ -174,7 +174,7 @@ struct Rows {
     value: PartColumns,
 }
 
-impl Rows {
+impl TableRows {
     fn new(show: Show) -> Self {
         let text = || Gathered::new(1024, 16 << 10);
         Self {
@@ -202,14 +202,14 @@ impl Rows {
     }
 
     /// Returns whether this one may be added; the first one always may.
-    fn has_room(&self, entry: &Entry<'_>) -> bool {
+    fn has_room(&self, entry: &RawRecord<'_>) -> bool {
         let len = |part: Option<&[u8]>| part.map_or(0, <[u8]>::len);
         let more = len(entry.key).saturating_add(len(entry.value));
         self.len() == 0 || (self.len() < ROWS && self.bytes.saturating_add(more) < BYTES)
     }
 
     /// Adds a record, without its place; false where something of it was not decoded.
-    fn push(&mut self, entry: &Entry<'_>, record: &Record<'_>) -> Result<bool> {
+    fn push(&mut self, entry: &RawRecord<'_>, record: &DecodedRecord<'_>) -> Result<bool> {
         self.offset.push(entry.offset);
         self.timestamp.push(entry.timestamp);
         self.kind.repeat(record.name().map(str::as_bytes), 1)?;
@@ -293,16 +293,23 @@ impl PartColumns {
     }
 
     /// Adds a part that was read as `raw`; returns the bytes that were added, and whether it is no raw one.
-    fn push(&mut self, part: &Part<'_>, raw: Option<&[u8]>, show: Show) -> Result<(usize, bool)> {
+    fn push(
+        &mut self,
+        part: &RecordPart<'_>,
+        raw: Option<&[u8]>,
+        show: Show,
+    ) -> Result<(usize, bool)> {
         self.scratch.clear();
         self.scratch.shrink_to(BYTES);
-        if let Part::Message(message) = part {
+        if let RecordPart::Message(message) = part {
             message.put_json(show, &mut self.scratch);
         }
         let (json, raw) = match part {
-            Part::Null => (None, None),
-            Part::Message(_) if self.scratch.len() <= MOST_JSON => (Some(&*self.scratch), None),
-            Part::Message(_) | Part::Raw(_) => (None, raw),
+            RecordPart::Null => (None, None),
+            RecordPart::Message(_) if self.scratch.len() <= MOST_JSON => {
+                (Some(&*self.scratch), None)
+            }
+            RecordPart::Message(_) | RecordPart::Raw(_) => (None, raw),
         };
         self.json.repeat(json, 1)?;
         self.raw.repeat(raw, 1)?;

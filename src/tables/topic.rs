@@ -8,9 +8,9 @@
 //! What is no such record, or of a kind or version that the table does not have, stays as it is.
 //! Sources: `CoordinatorRecordSerde`, `AbstractApiMessageSerde`.
 
-use super::decode::{Fault, Root, Tree};
+use super::decode::{DecodeFault, Root, Tree};
 use super::json::{Style, put_message};
-use super::messages::{Family, Kind, Message, Table};
+use super::messages::{Family, MessageSchema, RecordKind, Table};
 use super::secrets;
 use super::value::{Fields, Value};
 use crate::error::Result;
@@ -96,12 +96,12 @@ pub const TOPICS: usize = Topic::ALL.len();
 /// `Internal` where the table of messages is broken.
 #[cfg(feature = "internal")]
 pub fn as_json(topic: usize, key: Option<&[u8]>, value: Option<&[u8]>) -> Result<Vec<Vec<u8>>> {
-    let mut decoder = Decoder::new()?;
+    let mut decoder = MessageDecoder::new()?;
     let mut said = Vec::new();
     if let Some(topic) = Topic::ALL.get(topic) {
         let record = decoder.decode(*topic, key, value);
         for part in [&record.key, &record.value] {
-            if let Part::Message(message) = part {
+            if let RecordPart::Message(message) = part {
                 let (mut json, mut expanded) = (Vec::new(), Vec::new());
                 let secrets = Show {
                     embedded: false,
@@ -118,16 +118,16 @@ pub fn as_json(topic: usize, key: Option<&[u8]>, value: Option<&[u8]>) -> Result
 
 /// A key or a value.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Part<'t> {
+pub(crate) enum RecordPart<'t> {
     /// There is none.
     Null,
     /// A message.
     Message(Decoded<'t>),
     /// Bytes that are none.
-    Raw(Fault),
+    Raw(DecodeFault),
 }
 
-impl<'t> Part<'t> {
+impl<'t> RecordPart<'t> {
     /// Its fields, if it is a message.
     pub(crate) const fn fields(&self) -> Option<Fields<'t>> {
         match self {
@@ -157,7 +157,7 @@ impl Show {
 /// A message, decoded.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Decoded<'t> {
-    message: &'static Message,
+    message: &'static MessageSchema,
     version: i16,
     /// Fields of the message.
     pub(crate) fields: Fields<'t>,
@@ -184,18 +184,18 @@ impl Decoded<'_> {
 
 /// A record, as far as it could be decoded.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Record<'t> {
+pub(crate) struct DecodedRecord<'t> {
     /// Its kind, if it is known.
-    pub(crate) kind: Option<&'static Kind>,
+    pub(crate) kind: Option<&'static RecordKind>,
     /// The key's version, which is the number of the kind; `None` in topics without keys.
     pub(crate) key_version: Option<i16>,
     /// The value's version; `None` for a null value, and where it cannot be known.
     pub(crate) value_version: Option<i16>,
-    pub(crate) key: Part<'t>,
-    pub(crate) value: Part<'t>,
+    pub(crate) key: RecordPart<'t>,
+    pub(crate) value: RecordPart<'t>,
 }
 
-impl Record<'_> {
+impl DecodedRecord<'_> {
     /// Kafka's name of its kind: `OffsetCommit`, `TOPIC_RECORD`.
     pub(crate) fn name(&self) -> Option<&'static str> {
         self.kind.map(|kind| kind.name.as_str())
@@ -204,20 +204,20 @@ impl Record<'_> {
 
 /// Decodes records; its memory serves one after the other.
 #[derive(Debug)]
-pub(crate) struct Decoder<'a> {
+pub(crate) struct MessageDecoder<'a> {
     table: &'static Table,
     tree: Tree<'a>,
 }
 
-impl Fault {
+impl DecodeFault {
     /// Returns whether a newer Kafka may have written it: the kind of record or its version is not known.
     pub(crate) fn is_of_newer(&self) -> bool {
         [KNOWN_KIND, KNOWN_VERSION].contains(&self.expected)
     }
 }
 
-const fn fault(expected: &'static str, at: usize) -> Fault {
-    Fault { expected, at }
+const fn fault(expected: &'static str, at: usize) -> DecodeFault {
+    DecodeFault { expected, at }
 }
 
 /// A part that should not be there, or cannot be read.
@@ -228,11 +228,11 @@ fn unread(raw: Option<&[u8]>, expected: &'static str) -> Read {
 /// A part before its nodes can be lent.
 enum Read {
     Null,
-    Message(&'static Message, i16, Root),
-    Raw(Fault),
+    Message(&'static MessageSchema, i16, Root),
+    Raw(DecodeFault),
 }
 
-impl<'a> Decoder<'a> {
+impl<'a> MessageDecoder<'a> {
     /// A new one.
     ///
     /// # Errors
@@ -250,14 +250,14 @@ impl<'a> Decoder<'a> {
         topic: Topic,
         key: Option<&'a [u8]>,
         value: Option<&'a [u8]>,
-    ) -> Record<'_> {
+    ) -> DecodedRecord<'_> {
         self.tree.clear();
-        let mut record = Record {
+        let mut record = DecodedRecord {
             kind: None,
             key_version: None,
             value_version: None,
-            key: Part::Null,
-            value: Part::Null,
+            key: RecordPart::Null,
+            value: RecordPart::Null,
         };
         let (key, value) = if topic.is_keyed() {
             self.keyed(topic, key, value, &mut record)
@@ -278,7 +278,7 @@ impl<'a> Decoder<'a> {
         topic: Topic,
         key: Option<&'a [u8]>,
         value: Option<&'a [u8]>,
-        record: &mut Record<'_>,
+        record: &mut DecodedRecord<'_>,
     ) -> (Read, Read) {
         record.key_version = key.and_then(|key| get_i16(key, 0));
         record.kind = record
@@ -303,7 +303,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// A message after its version; more bytes may follow, as for Kafka.
-    fn read(&mut self, message: &'static Message, version: i16, raw: &'a [u8]) -> Read {
+    fn read(&mut self, message: &'static MessageSchema, version: i16, raw: &'a [u8]) -> Read {
         if !message.valid.has(version) {
             return Read::Raw(fault(KNOWN_VERSION, 0));
         }
@@ -318,8 +318,8 @@ impl<'a> Decoder<'a> {
         &mut self,
         topic: Topic,
         raw: &'a [u8],
-        record: &mut Record<'_>,
-    ) -> std::result::Result<Read, Fault> {
+        record: &mut DecodedRecord<'_>,
+    ) -> std::result::Result<Read, DecodeFault> {
         let mut at = 0;
         let mut next = |expected| {
             let read = get_uvarint(raw, &mut at);
@@ -350,11 +350,11 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    fn lend(&self, read: &Read) -> Part<'_> {
+    fn lend(&self, read: &Read) -> RecordPart<'_> {
         match *read {
-            Read::Null => Part::Null,
-            Read::Raw(fault) => Part::Raw(fault),
-            Read::Message(message, version, root) => Part::Message(Decoded {
+            Read::Null => RecordPart::Null,
+            Read::Raw(fault) => RecordPart::Raw(fault),
+            Read::Message(message, version, root) => RecordPart::Message(Decoded {
                 message,
                 version,
                 fields: self.tree.fields(root),

@@ -48,7 +48,7 @@ impl Replicas {
 
 /// Effect of a record on topics.
 #[derive(Debug)]
-pub(super) enum Change {
+pub(super) enum TopicChange {
     Create(String, Uuid),
     Remove(Uuid),
     Partition(Uuid, i32, Replicas),
@@ -67,7 +67,7 @@ pub(super) const ABOUT_TOPICS: [&str; 5] = [
     "CLEAR_ELR_RECORD",
 ];
 
-impl Change {
+impl TopicChange {
     /// `None` for a record about something else.
     pub(super) fn of(record: &str, fields: Fields<'_>) -> Option<Self> {
         let id = || fields.get("topicId").uuid();
@@ -107,10 +107,10 @@ impl TopicsImage {
     ///
     /// # Errors
     /// Why `TopicsDelta` refuses it.
-    pub(super) fn apply(&mut self, change: Change) -> Result<(), String> {
+    pub(super) fn apply(&mut self, change: TopicChange) -> Result<(), String> {
         let unknown = |id: Uuid| format!("no topic has the id {id}");
         match change {
-            Change::Create(name, id) => {
+            TopicChange::Create(name, id) => {
                 if !is_topic_name(&name) || name == CLUSTER_METADATA_TOPIC {
                     return Err(format!("{name:?} is no name of a topic"));
                 }
@@ -121,20 +121,20 @@ impl TopicsImage {
                 let partitions = BTreeMap::new();
                 self.topics.insert(id, TopicImage { name, partitions });
             }
-            Change::Remove(id) => {
+            TopicChange::Remove(id) => {
                 let topic = self.topics.remove(&id).ok_or_else(|| unknown(id))?;
                 if self.ids.get(&topic.name) == Some(&id) {
                     self.ids.remove(&topic.name);
                 }
             }
-            Change::Partition(id, partition, replicas) => {
+            TopicChange::Partition(id, partition, replicas) => {
                 let topic = self.topics.get_mut(&id).ok_or_else(|| unknown(id))?;
                 if partition < 0 {
                     return Err(format!("{partition} is no number of a partition"));
                 }
                 topic.partitions.insert(partition, replicas);
             }
-            Change::Update(id, partition, [nodes, in_sync, eligible], directories) => {
+            TopicChange::Update(id, partition, [nodes, in_sync, eligible], directories) => {
                 let topic = self.topics.get_mut(&id).ok_or_else(|| unknown(id))?;
                 let Some(known) = topic.partitions.get_mut(&partition) else {
                     return Err(format!("topic {} has no partition {partition}", topic.name));
@@ -145,7 +145,7 @@ impl TopicsImage {
                 known.directories =
                     directories.unwrap_or_else(|| std::mem::take(&mut known.directories));
             }
-            Change::ClearEligible(name) => {
+            TopicChange::ClearEligible(name) => {
                 let id = self.ids.get(&name).copied();
                 if id.is_none() && !name.is_empty() {
                     return Err(format!("no topic {name}"));

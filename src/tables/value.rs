@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use super::messages::{Field, Layout, Type};
+use super::messages::{FieldLayout, MessageField, Type};
 use super::node::Node;
 use crate::format::cursor::{bytes, get_i8, get_i16, get_i32, get_i64};
 use crate::format::text::put_text;
@@ -106,13 +106,17 @@ impl<'a> Value<'a> {
 /// A structure: a message, or one inside it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fields<'a> {
-    layout: &'static Layout,
+    layout: &'static FieldLayout,
     nodes: &'a [Node<'a>],
     first: usize,
 }
 
 impl<'a> Fields<'a> {
-    pub(super) const fn new(layout: &'static Layout, nodes: &'a [Node<'a>], first: usize) -> Self {
+    pub(super) const fn new(
+        layout: &'static FieldLayout,
+        nodes: &'a [Node<'a>],
+        first: usize,
+    ) -> Self {
         Self {
             layout,
             nodes,
@@ -130,13 +134,13 @@ impl<'a> Fields<'a> {
     }
 
     /// Every field of the layout with its node.
-    pub(super) fn each(&self) -> impl Iterator<Item = (&'static Field, Node<'a>)> + use<'a> {
+    pub(super) fn each(&self) -> impl Iterator<Item = (&'static MessageField, Node<'a>)> + use<'a> {
         let nodes = self.nodes.get(self.first..).unwrap_or_default();
         self.layout.fields.iter().zip(nodes.iter().copied())
     }
 
     /// Value of a node of this structure.
-    pub(super) fn value(&self, field: &'static Field, node: Node<'a>) -> Value<'a> {
+    pub(super) fn value(&self, field: &'static MessageField, node: Node<'a>) -> Value<'a> {
         let list = |first: u32, len: u32, fixed: &'a [u8]| {
             Value::List(List {
                 field,
@@ -168,7 +172,7 @@ impl<'a> Fields<'a> {
 /// The elements of an array.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct List<'a> {
-    field: &'static Field,
+    field: &'static MessageField,
     nodes: &'a [Node<'a>],
     at: usize,
     left: usize,

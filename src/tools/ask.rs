@@ -141,7 +141,7 @@ impl Description {
 
 /// Statistics of a partition for `stats`.
 #[derive(Debug)]
-pub(crate) struct Sums {
+pub(crate) struct PartitionStatistics {
     /// The first offset that may be read.
     pub(crate) log_start_offset: Offset,
     /// The offset after the last whole batch.
@@ -150,7 +150,7 @@ pub(crate) struct Sums {
     pub(crate) segments: Vec<(LogSegment, SegmentStatistics)>,
 }
 
-impl Sums {
+impl PartitionStatistics {
     /// Of an open log.
     ///
     /// # Errors

@@ -53,13 +53,13 @@ pub(crate) struct RecordText {
 
 #[derive(Debug)]
 enum Shape {
-    Format(Vec<Part>),
+    Format(Vec<FormatPart>),
     Json,
 }
 
 /// A part of a format string.
 #[derive(Debug)]
-enum Part {
+enum FormatPart {
     Literal(Vec<u8>),
     /// A column, by its place among those that are read.
     Cell(usize),
@@ -88,7 +88,7 @@ impl RecordText {
         while !rest.is_empty() {
             let Some(after) = rest.strip_prefix('%') else {
                 let (literal, after) = rest.split_at(rest.find('%').unwrap_or(rest.len()));
-                parts.push(Part::Literal(unescaped(literal)));
+                parts.push(FormatPart::Literal(unescaped(literal)));
                 rest = after;
                 continue;
             };
@@ -96,7 +96,7 @@ impl RecordText {
             let letter = chars.next();
             rest = chars.as_str();
             if letter == Some('%') {
-                parts.push(Part::Literal(b"%".to_vec()));
+                parts.push(FormatPart::Literal(b"%".to_vec()));
                 continue;
             }
             let column = letter
@@ -108,8 +108,8 @@ impl RecordText {
                 columns.push(column);
             }
             parts.push(match letter {
-                Some('R') => Part::FourBytes(at),
-                _ => Part::Cell(at),
+                Some('R') => FormatPart::FourBytes(at),
+                _ => FormatPart::Cell(at),
             });
         }
         Ok(Self {
@@ -154,16 +154,16 @@ impl RecordText {
         Ok(text)
     }
 
-    fn put_parts(&self, parts: &[Part], cells: &[Cell<'_>], row: usize, to: &mut Vec<u8>) {
+    fn put_parts(&self, parts: &[FormatPart], cells: &[Cell<'_>], row: usize, to: &mut Vec<u8>) {
         for part in parts {
             match part {
-                Part::Literal(literal) => to.extend_from_slice(literal),
-                Part::Cell(at) => {
+                FormatPart::Literal(literal) => to.extend_from_slice(literal),
+                FormatPart::Cell(at) => {
                     if let Some(cell) = cells.get(*at) {
                         cell.put(row, &self.null, to);
                     }
                 }
-                Part::FourBytes(at) => {
+                FormatPart::FourBytes(at) => {
                     if let Some(Cell::Int(numbers)) = cells.get(*at) {
                         to.extend_from_slice(&numbers.value(row).to_be_bytes());
                     }
@@ -180,11 +180,11 @@ enum Cell<'a> {
     Int(&'a Int32Array),
     Long(&'a Int64Array),
     Time(&'a TimestampMillisecondArray),
-    Headers(Headers<'a>),
+    Headers(HeaderCells<'a>),
 }
 
 /// Of each record a list of keys and values.
-struct Headers<'a> {
+struct HeaderCells<'a> {
     lists: &'a dyn Array,
     offsets: &'a OffsetBuffer<i32>,
     keys: &'a StringViewArray,
@@ -210,7 +210,7 @@ impl<'a> Cell<'a> {
         }
         let lists = array.as_list_opt::<i32>()?;
         let fields = lists.values().as_struct_opt()?;
-        Some(Self::Headers(Headers {
+        Some(Self::Headers(HeaderCells {
             lists,
             offsets: lists.offsets(),
             keys: fields.column_by_name("key")?.as_string_view_opt()?,
@@ -252,7 +252,7 @@ fn some(bytes: &BinaryViewArray, row: usize) -> Option<&[u8]> {
     bytes.is_valid(row).then(|| bytes.value(row))
 }
 
-impl<'a> Headers<'a> {
+impl<'a> HeaderCells<'a> {
     fn of(&self, row: usize) -> impl Iterator<Item = (&'a str, Option<&'a [u8]>)> {
         let place = |at| self.offsets.get(at).and_then(|&n| usize::try_from(n).ok());
         let (begin, end) = (place(row), place(row.saturating_add(1)));

@@ -12,12 +12,12 @@ use std::sync::Arc;
 
 use super::progress::Progress;
 use super::recover::report::RecoveryReport;
-use super::recover::{OnLoss, RecoverOptions, Steps, recover_then};
+use super::recover::{AfterLoad, OnLoss, RecoverySettings, recover_then};
 use crate::error::{Error, Result};
 use crate::io::disk::Disk;
 use crate::load::Plan;
 use crate::log::config::LogConfig;
-use crate::log::dir::{DirState, Offsets, PartitionFolder, PathKind, dir_above};
+use crate::log::dir::{DirState, PartitionFolder, PartitionOffsets, PathKind, dir_above};
 use crate::log::retention::{Rule, SegmentAge};
 use crate::types::{Offset, TimestampMs, TopicPartition};
 
@@ -67,7 +67,7 @@ pub(crate) struct RetainReport {
 }
 
 /// Result of the step for a partition, besides its loading.
-struct Done {
+struct RetentionResult {
     log_start_before: Offset,
     high_watermark: Offset,
     deleted: Vec<(SegmentAge, Rule)>,
@@ -75,12 +75,12 @@ struct Done {
 
 /// The retention of partitions that were loaded.
 struct Retaining {
-    high_watermarks: Arc<Offsets>,
+    high_watermarks: Arc<PartitionOffsets>,
     now_ms: TimestampMs,
-    done: RefCell<BTreeMap<PathBuf, Done>>,
+    done: RefCell<BTreeMap<PathBuf, RetentionResult>>,
 }
 
-impl Steps for Retaining {
+impl AfterLoad for Retaining {
     fn plan(&self, partition: &PartitionFolder, config: &LogConfig, plan: &mut Plan) -> Result<()> {
         let known = self.high_watermarks.get(&partition.name.topic_partition);
         let done = retain_partition(partition, config, plan, known.copied(), self.now_ms)?;
@@ -104,7 +104,7 @@ pub(crate) fn retain(path: &Path, out: &Path, options: &RetainOptions) -> Result
         now_ms: options.now_ms,
         done: RefCell::default(),
     };
-    let how = RecoverOptions {
+    let how = RecoverySettings {
         config: options.config.clone(),
         topics: options.topics.clone(),
         on_loss: OnLoss::Refuse,
@@ -112,7 +112,7 @@ pub(crate) fn retain(path: &Path, out: &Path, options: &RetainOptions) -> Result
         out: Some(out.to_path_buf()),
         disk: Disk::default().counting(options.progress.counter()),
         progress: Arc::clone(&options.progress),
-        ..RecoverOptions::at(options.now_ms)
+        ..RecoverySettings::at(options.now_ms)
     };
     let recovery = recover_then(path, &how, &retaining)?;
     let mut done = retaining.done.into_inner();
@@ -141,7 +141,7 @@ fn retain_partition(
     plan: &mut Plan,
     high_watermark: Option<Offset>,
     now_ms: TimestampMs,
-) -> Result<Done> {
+) -> Result<RetentionResult> {
     if config.remote_storage_enable {
         return Err(Error::InvalidArgument(format!(
             "{}: remote.storage.enable is true: a segment is deleted only after it was uploaded, which its files do not tell",
@@ -154,7 +154,7 @@ fn retain_partition(
     };
     // Without a checkpoint the log is a copy, all of which was replicated as far as anyone knows.
     let high_watermark = high_watermark.unwrap_or(end).clamp(start, end);
-    Ok(Done {
+    Ok(RetentionResult {
         log_start_before: start,
         high_watermark,
         deleted: plan.delete_old_segments(config, high_watermark, now_ms)?,

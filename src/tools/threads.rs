@@ -17,15 +17,15 @@ use crate::io::threads::{Cancellation, POLL_INTERVAL, guarded, lock, wait};
 const UNDER_WAY: usize = 3;
 
 #[derive(Debug)]
-struct State<P> {
+struct WorkState<P> {
     /// With their numbers.
     waiting: VecDeque<(usize, P)>,
     done: BTreeMap<usize, Result<P>>,
 }
 
 #[derive(Debug)]
-struct Shared<P> {
-    state: Mutex<State<P>>,
+struct WorkQueue<P> {
+    state: Mutex<WorkState<P>>,
     /// Notified when a piece waits, or it is over.
     waits: Condvar,
     /// Notified when a piece is done.
@@ -33,10 +33,10 @@ struct Shared<P> {
     cancellation: Cancellation,
 }
 
-impl<P> Shared<P> {
+impl<P> WorkQueue<P> {
     fn new() -> Self {
         Self {
-            state: Mutex::new(State {
+            state: Mutex::new(WorkState {
                 waiting: VecDeque::new(),
                 done: BTreeMap::new(),
             }),
@@ -46,7 +46,7 @@ impl<P> Shared<P> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<P>> {
+    fn lock(&self) -> MutexGuard<'_, WorkState<P>> {
         lock(&self.state)
     }
 
@@ -101,9 +101,9 @@ fn worked<P>(mut piece: P, work: &mut impl FnMut(&mut P) -> Result<()>) -> Resul
 }
 
 /// Ends the threads, however the caller ends.
-struct Ending<'a, P>(&'a Shared<P>);
+struct CancelOnDrop<'a, P>(&'a WorkQueue<P>);
 
-impl<P> Drop for Ending<'_, P> {
+impl<P> Drop for CancelOnDrop<'_, P> {
     fn drop(&mut self) {
         let state = self.0.lock();
         self.0.cancellation.cancel();
@@ -127,9 +127,9 @@ pub(in crate::tools) fn in_order<P: Send, W: Send>(
     let Some((own, others)) = workers.split_first_mut() else {
         return Ok(());
     };
-    let (shared, work) = (Shared::new(), &work);
+    let (shared, work) = (WorkQueue::new(), &work);
     thread::scope(|scope| {
-        let _ending = Ending(&shared);
+        let _ending = CancelOnDrop(&shared);
         for worker in others {
             let shared = &shared;
             let work = move || shared.run(|piece| work(worker, piece));

@@ -1,10 +1,10 @@
 //! Appending as a follower, which keeps the offsets it is given, and what every append does (`UnifiedLog.append`).
 
 use super::WritableLog;
-use super::checks::{Checked, Rules, check};
+use super::checks::{CheckedBatches, Rules, check};
 use crate::error::{Error, Refusal, Result};
 use crate::format::batch::BatchHeader;
-use crate::io::appender::Bytes;
+use crate::io::appender::AppendedBytes;
 use crate::io::storage::Storage;
 use crate::producers::Analysis;
 use crate::producers::append::{CompletedTxn, TV_UNKNOWN};
@@ -32,7 +32,7 @@ pub struct AppendInfo {
     pub base_offset: Offset,
     /// Position in that segment's `.log`.
     pub position: Position,
-    /// Bytes written.
+    /// AppendedBytes written.
     pub size: u64,
     /// Batches that were to be appended.
     pub batches: u64,
@@ -52,7 +52,7 @@ impl AppendInfo {
     }
 }
 
-/// Bytes to be written, and facts about them.
+/// AppendedBytes to be written, and facts about them.
 pub(super) struct Append<'a> {
     /// The batches, and after them what is written already of the one that follows.
     pub(super) records: &'a [u8],
@@ -117,7 +117,7 @@ impl<S: Storage> WritableLog<S> {
         )
     }
 
-    pub(super) fn nothing(&self, checked: &Checked) -> AppendInfo {
+    pub(super) fn nothing(&self, checked: &CheckedBatches) -> AppendInfo {
         AppendInfo {
             first_offset: checked.first_offset.unwrap_or(-1),
             last_offset: checked.last_offset,
@@ -171,7 +171,7 @@ impl<S: Storage> WritableLog<S> {
             return Ok(info.of_duplicate(repeated));
         }
         *written = Some((info.base_offset, info.position));
-        let bytes = Bytes {
+        let bytes = AppendedBytes {
             all: append.records,
             begun: append.begun,
             whole: append.size(),
@@ -279,7 +279,7 @@ fn count(header: &BatchHeader) -> u64 {
 }
 
 impl Append<'_> {
-    /// Bytes of its batches.
+    /// AppendedBytes of its batches.
     pub(super) fn size(&self) -> usize {
         self.headers.iter().map(|header| header.size).sum()
     }

@@ -20,7 +20,7 @@ use crate::format::checkpoint::{parse_offsets, write_offsets};
 use crate::io::atomic;
 use crate::io::disk::Disk;
 use crate::log::dir::{
-    CHECKPOINTS, CLEANER, LOG_START, Offsets, RECOVERY_POINT, REPLICATION, read_parsed,
+    CHECKPOINTS, CLEANER, LOG_START, PartitionOffsets, RECOVERY_POINT, REPLICATION, read_parsed,
 };
 use crate::types::{Offset, TopicPartition};
 
@@ -81,7 +81,7 @@ impl fmt::Display for CheckpointChange {
 /// The checkpoints that will be written, and how they differ from those there are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Checkpoints {
-    files: Vec<(&'static str, Offsets)>,
+    files: Vec<(&'static str, PartitionOffsets)>,
     changes: Vec<CheckpointChange>,
 }
 
@@ -94,11 +94,11 @@ impl Checkpoints {
         for file in CHECKPOINTS {
             let (before, is_broken) = match read_parsed(&log_dir.join(file), parse_offsets) {
                 Ok(lines) if is_whole || lines.is_some() => (lines.unwrap_or_default(), false),
-                Err(_) if is_whole => (Offsets::new(), true),
+                Err(_) if is_whole => (PartitionOffsets::new(), true),
                 _ => continue,
             };
             let mut after = if is_whole {
-                Offsets::new()
+                PartitionOffsets::new()
             } else {
                 before.clone()
             };
@@ -133,7 +133,7 @@ impl Checkpoints {
                 let offset = log.line(file, before.get(&log.partition).copied())?;
                 Some((log.partition.clone(), offset))
             };
-            let after: Offsets = logs.iter().filter_map(line).collect();
+            let after: PartitionOffsets = logs.iter().filter_map(line).collect();
             planned.note(file, &before, &after);
             if !after.is_empty() {
                 planned.files.push((file, after));
@@ -142,7 +142,7 @@ impl Checkpoints {
         planned
     }
 
-    fn note(&mut self, file: &'static str, before: &Offsets, after: &Offsets) {
+    fn note(&mut self, file: &'static str, before: &PartitionOffsets, after: &PartitionOffsets) {
         let partitions: BTreeSet<_> = before.keys().chain(after.keys()).collect();
         for partition in partitions {
             let (before, after) = (
@@ -167,7 +167,7 @@ impl Checkpoints {
     }
 
     /// The lines that a file will have, where it is written.
-    pub(super) fn lines(&self, file: &str) -> Option<&Offsets> {
+    pub(super) fn lines(&self, file: &str) -> Option<&PartitionOffsets> {
         let mine = self.files.iter().find(|(name, _)| *name == file);
         mine.map(|(_, lines)| lines)
     }
@@ -176,14 +176,18 @@ impl Checkpoints {
     ///
     /// # Errors
     /// `CorruptIndex` where they cannot be read; `Io`.
-    pub(crate) fn lines_or_in(&self, file: &str, copied: Option<&Path>) -> Result<Offsets> {
+    pub(crate) fn lines_or_in(
+        &self,
+        file: &str,
+        copied: Option<&Path>,
+    ) -> Result<PartitionOffsets> {
         match (self.lines(file), copied) {
             (Some(lines), _) => Ok(lines.clone()),
             (None, Some(from)) => {
                 let lines = read_parsed(from, parse_offsets)?;
                 Ok(lines.unwrap_or_default())
             }
-            (None, None) => Ok(Offsets::new()),
+            (None, None) => Ok(PartitionOffsets::new()),
         }
     }
 

@@ -19,7 +19,7 @@ pub(crate) struct Rules {
 
 /// Batches that may be appended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Checked {
+pub(crate) struct CheckedBatches {
     /// First offset, where the first batch says it without being decompressed.
     pub first_offset: Option<Offset>,
     /// Last offset of the first batch.
@@ -34,7 +34,7 @@ pub(crate) struct Checked {
     pub headers: Vec<BatchHeader>,
 }
 
-impl Checked {
+impl CheckedBatches {
     /// The first offset, or what is known of it.
     #[must_use]
     pub(crate) fn first_or_last_of_first(&self) -> Offset {
@@ -87,8 +87,8 @@ pub(super) fn headers(records: &[u8]) -> Result<Vec<BatchHeader>> {
 /// # Errors
 /// `CorruptRecord` for a header or checksum that is wrong; `InvalidRecord` for a client's batch that does not begin at
 /// offset 0; `Refused` for one too large, or offsets that do not rise.
-pub(crate) fn check(records: &[u8], rules: &Rules) -> Result<Checked> {
-    let mut checked = Checked {
+pub(crate) fn check(records: &[u8], rules: &Rules) -> Result<CheckedBatches> {
+    let mut checked = CheckedBatches {
         first_offset: None,
         last_offset_of_first: -1,
         last_offset: -1,

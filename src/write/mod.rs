@@ -68,7 +68,7 @@ pub use append::AppendInfo;
 #[cfg(feature = "internal")]
 pub use leader::LeaderAppend;
 pub(crate) use segments::SegmentInfo;
-use segments::Segments;
+use segments::WritableSegments;
 use truncate::Deleted;
 
 /// Options for opening and keeping a log.
@@ -124,7 +124,7 @@ pub struct WritableLog<S: Storage = DiskFolder> {
     /// The partition folder.
     storage: S,
     options: WriteOptions,
-    segments: Segments<S>,
+    segments: WritableSegments<S>,
     log_start_offset: Offset,
     log_end_offset: Offset,
     /// End that the log would have if it were loaded again, if that is below the log end.

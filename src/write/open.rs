@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::roll::next_settings;
-use super::segments::Segments;
+use super::segments::WritableSegments;
 use super::{WritableLog, WriteOptions};
 use crate::error::Result;
 use crate::io::folder::DiskFolder;
@@ -14,7 +14,7 @@ use crate::io::storage::Storage;
 use crate::load::{LoadedLog, LoadedSegment, Plan};
 use crate::log::epochs::LeaderEpochs;
 use crate::producers::snapshots::Snapshots;
-use crate::segment::writer::{Known, WritableSegment};
+use crate::segment::writer::{SegmentSummary, WritableSegment};
 use crate::types::TimestampMs;
 
 impl WritableLog {
@@ -86,7 +86,7 @@ impl<S: Storage + 'static> WritableLog<S> {
     ) -> Result<Self> {
         let settings = next_settings(&mut options);
         let known = |segment: &LoadedSegment| {
-            let known = Known {
+            let known = SegmentSummary {
                 size: segment.size,
                 max_timestamp: segment.max_timestamp,
                 created_ms: now_ms,
@@ -101,7 +101,7 @@ impl<S: Storage + 'static> WritableLog<S> {
             WritableSegment::open(&storage, base, settings, now_ms)?
         };
         active.resize_indexes()?;
-        let segments = Segments { closed, active };
+        let segments = WritableSegments { closed, active };
         let start = loaded.log_start_offset.max(segments.first_base_offset());
         let snapshots = Arc::new(Snapshots::over(storage.clone()));
         let mut log = Self {

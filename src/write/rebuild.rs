@@ -1,7 +1,7 @@
 //! The batches of an open log, for its producers' state.
 
 use super::WritableLog;
-use super::segments::Segments;
+use super::segments::WritableSegments;
 use crate::error::Result;
 use crate::format::file_name::{FileKind, FileName};
 use crate::index::offset::OffsetIndex;
@@ -15,7 +15,7 @@ use crate::types::{Offset, Position, TimestampMs};
 #[derive(Debug)]
 struct WrittenBatches<'a, S: Storage> {
     storage: &'a S,
-    segments: &'a mut Segments<S>,
+    segments: &'a mut WritableSegments<S>,
 }
 
 impl<S: Storage> WrittenBatches<'_, S> {

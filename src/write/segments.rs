@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::io::folder::DiskFolder;
 use crate::io::storage::Storage;
-use crate::segment::writer::{Known, WritableSegment};
+use crate::segment::writer::{SegmentSummary, WritableSegment};
 use crate::types::Offset;
 
 /// A segment as it is now.
@@ -18,13 +18,13 @@ pub struct SegmentInfo {
 }
 
 #[derive(Debug)]
-pub(super) struct Segments<S: Storage = DiskFolder> {
+pub(super) struct WritableSegments<S: Storage = DiskFolder> {
     /// By base offset.
-    pub(super) closed: BTreeMap<Offset, Known>,
+    pub(super) closed: BTreeMap<Offset, SegmentSummary>,
     pub(super) active: WritableSegment<S>,
 }
 
-impl<S: Storage> Segments<S> {
+impl<S: Storage> WritableSegments<S> {
     pub(super) fn infos(&self) -> Vec<SegmentInfo> {
         let closed = self.closed.iter();
         let mut all: Vec<_> = closed

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::format::uuid::Uuid;
 use crate::load::{self, LoadRequest, Note, OnLoss, Plan};
-use crate::log::dir::{DirState, Offsets};
+use crate::log::dir::{DirState, PartitionOffsets};
 use crate::types::{Offset, TimestampMs, TopicPartition};
-use crate::write::storage::{Identity, LogDirs, PartitionDir, Progress, check_names};
+use crate::write::storage::{Identity, LogDirs, PartitionDir, PartitionProgress, check_names};
 use crate::write::{WritableLog, WriteOptions};
 
 /// A partition and the right to write it.
@@ -76,7 +76,7 @@ impl PartitionWriter {
                 continue;
             }
             let state = DirState::read(log_dir);
-            let of = |offsets: &Offsets| offsets.get(partition).copied().unwrap_or(0);
+            let of = |offsets: &PartitionOffsets| offsets.get(partition).copied().unwrap_or(0);
             let request = LoadRequest {
                 clean: state.clean_shutdown,
                 recovery_point: of(&state.recovery_points),
@@ -205,11 +205,11 @@ impl PartitionWriter {
         self.dir.close(&progress)
     }
 
-    fn progress(&self) -> Progress {
+    fn progress(&self) -> PartitionProgress {
         let end = self.log.end_when_loaded();
         let start = self.log.log_start_offset().min(end);
         let first = self.log.segments().first().map(|s| s.base_offset);
-        Progress {
+        PartitionProgress {
             recovery_point: self.log.recovery_point().min(end),
             log_start_offset: first.is_some_and(|base| start > base).then_some(start),
             high_watermark: self.log.high_watermark().min(end),

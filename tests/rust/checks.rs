@@ -8,7 +8,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type};
 use kafkalog::internal::arrow::batches::BatchReader;
 use kafkalog::internal::arrow::columns::ColumnOptions;
-use kafkalog::internal::arrow::reader::RecordReader;
+use kafkalog::internal::arrow::reader::RangeReader;
 use kafkalog::internal::arrow::schema::Column;
 use kafkalog::internal::compress::{Codec, DecodeLimit, Decompressor};
 use kafkalog::internal::error::Error;
@@ -25,7 +25,7 @@ use kafkalog::internal::index::{offset::OffsetIndex, time::TimeIndex};
 use kafkalog::internal::io::kept_map::KeptMap;
 use kafkalog::internal::records::block::Payload;
 use kafkalog::internal::records::validate::{LeaderRules, LeaderValidator, Placement};
-use kafkalog::internal::records::walk::Walk;
+use kafkalog::internal::records::walk::RecordDecoder;
 use kafkalog::internal::records::{RecordSlot, block, legacy, plain};
 use kafkalog::internal::scan::range::{PartitionRange, SegmentRange};
 use kafkalog::internal::segment::filter::TimestampBounds;
@@ -110,7 +110,7 @@ fn records(whole: &[u8], header: &BatchHeader) {
         Payload::Arena => (&arena[..], (arena.len() - 3) / 2),
     };
     for step in [1, 3, 1 << 12] {
-        let mut walk = Walk::new(header, found.range.start, found.range.end);
+        let mut walk = RecordDecoder::new(header, found.range.start, found.range.end);
         let fast = fast(&mut walk, source, step);
         match (&result, fast) {
             (Ok(_), Ok(fast)) => {
@@ -126,7 +126,7 @@ fn records(whole: &[u8], header: &BatchHeader) {
 }
 
 /// All records by the fast decoder, `step` at a time.
-fn fast(walk: &mut Walk, source: &[u8], step: usize) -> Result<Vec<RecordSlot>, Error> {
+fn fast(walk: &mut RecordDecoder, source: &[u8], step: usize) -> Result<Vec<RecordSlot>, Error> {
     let mut slots = Vec::new();
     let mut some = vec![RecordSlot::default(); step];
     loop {
@@ -445,7 +445,7 @@ fn past_damage(data: &[u8], range: &PartitionRange) {
         columns: vec![Column::BatchPosition],
         ..ColumnOptions::default()
     };
-    let mut records = RecordReader::try_new(vec![range.clone()], options, columns).unwrap();
+    let mut records = RangeReader::try_new(vec![range.clone()], options, columns).unwrap();
     // A record under a right checksum may lie beyond its batch's last offset, so batches alone are in order.
     while let Some(rows) = records.next_batch().unwrap() {
         for &place in rows["batchPosition"].as_primitive::<Int64Type>().values() {

@@ -8,14 +8,14 @@ use std::path::Path;
 
 use arrow_array::{Array, Int64Array};
 use kafkalog::internal::arrow::columns::ColumnOptions;
-use kafkalog::internal::arrow::reader::RecordReader;
+use kafkalog::internal::arrow::reader::RangeReader;
 use kafkalog::internal::arrow::schema::Column;
 use kafkalog::internal::error::Error;
 use kafkalog::internal::format::file_name::{FileKind, FileName};
 use kafkalog::internal::log::partition::PartitionLog;
 use kafkalog::internal::scan::plan::{Ending, IsolationLevel, PlanOptions, Starting, plan_scan};
 use kafkalog::internal::scan::range::PartitionRange;
-use kafkalog::internal::scan::transactions::Transactions;
+use kafkalog::internal::scan::transactions::LogTransactions;
 use kafkalog::internal::segment::filter::AbortedRange;
 use kafkalog::internal::segment::reader::ReadOptions;
 
@@ -65,7 +65,7 @@ fn read(ranges: Vec<PartitionRange>) -> Vec<i64> {
         columns: vec![Column::Offset],
         ..ColumnOptions::default()
     };
-    let mut reader = RecordReader::try_new(ranges, ReadOptions::default(), columns).unwrap();
+    let mut reader = RangeReader::try_new(ranges, ReadOptions::default(), columns).unwrap();
     let mut offsets = Vec::new();
     while let Some(batch) = reader.next_batch().unwrap() {
         let column = batch.column(0).as_any().downcast_ref::<Int64Array>();
@@ -202,7 +202,7 @@ fn damage_beside_the_log_changes_no_row() {
     assert!(damaged > 50, "{damaged}");
 }
 
-/// Transactions by the definition, from a list of all records: producer, first offset, marker or none, aborted or not.
+/// LogTransactions by the definition, from a list of all records: producer, first offset, marker or none, aborted or not.
 fn transactions(case: &Case) -> Vec<(i64, i64, Option<i64>, bool)> {
     let mut found: Vec<(i64, i64, Option<i64>, bool)> = Vec::new();
     for line in lines(&case.expected.join("records.jsonl.gz")) {
@@ -332,7 +332,7 @@ fn a_transaction_cut_by_the_log_start_is_unstable_from_its_batch_on() {
     };
     let ranges = plan_scan(std::slice::from_ref(&copy.folder), &committed).unwrap();
     let columns = ColumnOptions::default();
-    let mut reader = RecordReader::try_new(ranges, ReadOptions::default(), columns).unwrap();
+    let mut reader = RangeReader::try_new(ranges, ReadOptions::default(), columns).unwrap();
     assert!(reader.next_batch().unwrap().is_none(), "nothing is decided");
     for path in copy.files(FileKind::Snapshot) {
         let name = path.file_stem().unwrap().to_str().unwrap();
@@ -401,7 +401,7 @@ fn a_marker_that_the_plan_does_not_know_is_an_error() {
             segment.aborted = Some(left.filter(|range| *range != lost).collect());
         }
         let columns = ColumnOptions::default();
-        let mut reader = RecordReader::try_new(ranges, ReadOptions::default(), columns).unwrap();
+        let mut reader = RangeReader::try_new(ranges, ReadOptions::default(), columns).unwrap();
         let error = loop {
             match reader.next_batch() {
                 Ok(batch) => assert!(batch.is_some(), "{lost:?} is missed by nobody"),
@@ -438,8 +438,10 @@ fn sound_indexes_agree_with_the_log() {
         };
         let log = PartitionLog::open(&case.folder).unwrap();
         let (start, end) = (kafkas.log_start_offset, kafkas.last_stable_offset);
-        let mut by_index = Transactions::of(log.listed()).unwrap().preferring_indexes();
-        let mut by_log = Transactions::of(log.listed()).unwrap();
+        let mut by_index = LogTransactions::of(log.listed())
+            .unwrap()
+            .preferring_indexes();
+        let mut by_log = LogTransactions::of(log.listed()).unwrap();
         let ours = by_index.aborted(start, end).unwrap();
         let logs = by_log.aborted(start, end).unwrap();
         let place = case.folder.display();
@@ -465,7 +467,9 @@ fn the_active_segment_is_walked_once_or_never() {
         let (start, end) = (kafkas.log_start_offset, kafkas.last_stable_offset);
         let found = || {
             let log = PartitionLog::open(&copy.folder).unwrap();
-            let mut transactions = Transactions::of(log.listed()).unwrap().preferring_indexes();
+            let mut transactions = LogTransactions::of(log.listed())
+                .unwrap()
+                .preferring_indexes();
             let stable = transactions.last_stable_offset(None).unwrap();
             assert_eq!(stable, kafkas.last_stable_offset, "{place}");
             let aborted = transactions.aborted(start, end).unwrap();
@@ -509,7 +513,7 @@ fn garbled_entries_are_not_believed() {
         };
         let (start, end) = (kafkas.log_start_offset, kafkas.last_stable_offset);
         let log = PartitionLog::open(&case.folder).unwrap();
-        let logs = Transactions::of(log.listed())
+        let logs = LogTransactions::of(log.listed())
             .unwrap()
             .aborted(start, end)
             .unwrap();
@@ -525,7 +529,9 @@ fn garbled_entries_are_not_believed() {
                 bytes[at] ^= 1 << chance.below(8);
                 fs::write(&path, bytes).unwrap();
                 let log = PartitionLog::open(&copy.folder).unwrap();
-                let mut by_index = Transactions::of(log.listed()).unwrap().preferring_indexes();
+                let mut by_index = LogTransactions::of(log.listed())
+                    .unwrap()
+                    .preferring_indexes();
                 let ours = by_index.aborted(start, end).unwrap();
                 let place = path.display();
                 assert!(

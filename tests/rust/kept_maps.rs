@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 
 use arrow_array::{Array, Int64Array};
 use kafkalog::internal::arrow::columns::ColumnOptions;
-use kafkalog::internal::arrow::reader::RecordReader;
+use kafkalog::internal::arrow::reader::RangeReader;
 use kafkalog::internal::arrow::schema::{Column, Layout};
 use kafkalog::internal::format::file_name::FileKind;
 use kafkalog::internal::log::partition::PartitionLog;
 use kafkalog::internal::scan::plan::{IsolationLevel, PlanOptions, plan_scan};
 use kafkalog::internal::scan::range::PartitionRange;
-use kafkalog::internal::scan::transactions::Transactions;
+use kafkalog::internal::scan::transactions::LogTransactions;
 use kafkalog::internal::segment::reader::ReadOptions;
 
 use crate::corpus::{Copy, EARLY, cases};
@@ -39,12 +39,12 @@ fn plan(folder: &Path, isolation_level: IsolationLevel) -> Vec<PartitionRange> {
     plan_scan(&[folder.to_path_buf()], &options).unwrap()
 }
 
-fn reader(ranges: Vec<PartitionRange>) -> RecordReader {
+fn reader(ranges: Vec<PartitionRange>) -> RangeReader {
     let columns = ColumnOptions {
         layout: Layout::View,
         ..ColumnOptions::default()
     };
-    RecordReader::try_new(ranges, ReadOptions::default(), columns).unwrap()
+    RangeReader::try_new(ranges, ReadOptions::default(), columns).unwrap()
 }
 
 /// Name and address of each map of a file of the folder.
@@ -88,7 +88,9 @@ fn what_was_walked_over_is_mapped_once() {
 fn what_was_looked_up_in_stays_mapped() {
     let copy = aborts();
     let log = PartitionLog::open(&copy.folder).unwrap();
-    let mut transactions = Transactions::of(log.listed()).unwrap().preferring_indexes();
+    let mut transactions = LogTransactions::of(log.listed())
+        .unwrap()
+        .preferring_indexes();
     let end = transactions.last_stable_offset(None).unwrap();
     let aborted = transactions.aborted(0, end).unwrap();
     let maps: BTreeSet<String> = mapped(&copy.folder).into_iter().map(|(n, _)| n).collect();
@@ -136,7 +138,7 @@ fn offsets(ranges: Vec<PartitionRange>) -> Vec<i64> {
         columns: vec![Column::Offset],
         ..ColumnOptions::default()
     };
-    let mut reader = RecordReader::try_new(ranges, ReadOptions::default(), columns).unwrap();
+    let mut reader = RangeReader::try_new(ranges, ReadOptions::default(), columns).unwrap();
     let mut found = Vec::new();
     while let Some(batch) = reader.next_batch().unwrap() {
         let column = batch.column(0).as_any().downcast_ref::<Int64Array>();

@@ -7,6 +7,7 @@
 //! | [`beside`] | one writer of an index, threads and processes that read beside it |
 //! | [`batches`] | random batches: the fast decoder against the plain one, every codec |
 //! | [`locks`] | a log dir's lock between processes, a JVM among them |
+//! | [`names`] | a type's name stands for one type |
 //! | [`lookups`] | loading and lookups of a whole corpus against Kafka's answers |
 //! | [`front_door`] | what a Rust user writes, by the names at the crate's root alone |
 //! | [`index_files`] | indexes, snapshots and checkpoints of a whole corpus, likewise |
@@ -54,6 +55,7 @@ mod layers;
 mod locks;
 mod log_cases;
 mod lookups;
+mod names;
 mod pieces;
 mod plans;
 #[cfg(unix)]

@@ -8,7 +8,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, TimestampMillisecondType};
 use kafkalog::internal::arrow::columns::ColumnOptions;
 use kafkalog::internal::arrow::parallel::ParallelReader;
-use kafkalog::internal::arrow::reader::RecordReader;
+use kafkalog::internal::arrow::reader::RangeReader;
 use kafkalog::internal::arrow::schema::{Column, Layout};
 use kafkalog::internal::scan::pieces::{NoIndexEntry, Pieces};
 use kafkalog::internal::scan::plan::{Ending, PlanOptions, Starting, plan_scan};
@@ -22,7 +22,7 @@ use crate::corpus::cases;
 type Told = (Vec<Row>, Option<String>);
 type Row = (Arc<str>, i64, i64, i64, Option<Vec<u8>>, Option<Vec<u8>>);
 
-fn read(reader: &mut RecordReader, told: &mut Told) {
+fn read(reader: &mut RangeReader, told: &mut Told) {
     loop {
         match reader.next_batch() {
             Ok(Some(batch)) => {
@@ -75,7 +75,7 @@ fn told<'a>(parts: impl IntoIterator<Item = &'a [PartitionRange]>) -> Told {
             include_control: true,
             ..ReadOptions::default()
         };
-        let mut reader = RecordReader::try_new(ranges.to_vec(), options, columns).unwrap();
+        let mut reader = RangeReader::try_new(ranges.to_vec(), options, columns).unwrap();
         read(&mut reader, &mut told);
         if told.1.is_some() {
             break;

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use kafkalog::internal::format::control::ControlType;
 use kafkalog::internal::io::appender::SyncPolicy;
-use kafkalog::internal::io::disk::{Disk, Failure, Faults, Step};
+use kafkalog::internal::io::disk::{Disk, DiskStep, Faults, InjectedFailure};
 use kafkalog::internal::io::lock::LOCK_FILE;
 use kafkalog::internal::log::config::LogConfig;
 use kafkalog::internal::log::dir::{CLEAN_SHUTDOWN, DirState, META_PROPERTIES};
@@ -19,7 +19,7 @@ use kafkalog::internal::log::partition::PartitionLog;
 use kafkalog::internal::records::builder::{BatchOptions, end_transaction};
 use kafkalog::internal::segment::batches::BatchCursor;
 use kafkalog::internal::segment::source::Access;
-use kafkalog::internal::tools::recover::{OnLoss, RecoverOptions, recover};
+use kafkalog::internal::tools::recover::{OnLoss, RecoverySettings, recover};
 use kafkalog::internal::types::{AppendOrigin, TopicPartition};
 use kafkalog::internal::write::storage::Identity;
 use kafkalog::internal::write::writer::PartitionWriter;
@@ -84,12 +84,12 @@ impl Device {
         };
         let mut folders = vec![root.to_path_buf()];
         while let Some(folder) = folders.pop() {
-            device.take(Step::SyncFolder, &folder);
+            device.take(DiskStep::SyncFolder, &folder);
             for path in fs::read_dir(&folder).unwrap().map(|e| e.unwrap().path()) {
                 if path.is_dir() {
                     folders.push(path);
                 } else {
-                    device.take(Step::Sync, &path);
+                    device.take(DiskStep::Sync, &path);
                 }
             }
         }
@@ -100,11 +100,11 @@ impl Device {
         Disk::with_faults(Arc::<Self>::clone(self))
     }
 
-    fn take(&self, step: Step, path: &Path) {
+    fn take(&self, step: DiskStep, path: &Path) {
         let mut held = self.held.lock().unwrap();
         match step {
-            Step::Sync => drop(held.bytes.insert(inode(path), fs::read(path).unwrap())),
-            Step::SyncFolder => drop(held.names.insert(inode(path), names(path))),
+            DiskStep::Sync => drop(held.bytes.insert(inode(path), fs::read(path).unwrap())),
+            DiskStep::SyncFolder => drop(held.names.insert(inode(path), names(path))),
             _ => {}
         }
     }
@@ -167,7 +167,7 @@ impl Device {
 }
 
 impl Faults for Device {
-    fn before(&self, step: Step, path: &Path) -> Result<(), Failure> {
+    fn before(&self, step: DiskStep, path: &Path) -> Result<(), InjectedFailure> {
         self.take(step, path);
         let (mut left, mut actual) = (self.left(), self.actual());
         let safe = self.safe.lock().unwrap().clone();
@@ -416,7 +416,7 @@ fn what_a_recovery_lets_stand_is_there() {
         let _ = fs::remove_file(log_dir.join(CLEAN_SHUTDOWN));
         let device = Device::over(root.path(), &[]);
         device.held.lock().unwrap().bytes.clear();
-        let options = RecoverOptions {
+        let options = RecoverySettings {
             clean: Some(false),
             recovery_point: Some(0),
             ..recovery::options(&case, device.disk())
@@ -463,7 +463,7 @@ fn what_a_recovery_leaves_is_there() {
             fs::write(log_dir.join(CLEAN_SHUTDOWN), "").unwrap();
             fs::write(log_dir.join(META_PROPERTIES), "version=1\n").unwrap();
             let device = Device::over(root.path(), &[]);
-            let options = RecoverOptions {
+            let options = RecoverySettings {
                 on_loss,
                 out: into.then(|| root.path().join("out/data")),
                 ..recovery::options(&case, device.disk())

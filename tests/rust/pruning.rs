@@ -6,7 +6,7 @@ use std::path::Path;
 use arrow_array::{Array, Int64Array, TimestampMillisecondArray};
 use kafkalog::internal::arrow::columns::ColumnOptions;
 use kafkalog::internal::arrow::parallel::ParallelReader;
-use kafkalog::internal::arrow::reader::RecordReader;
+use kafkalog::internal::arrow::reader::RangeReader;
 use kafkalog::internal::arrow::schema::{Column, Layout};
 use kafkalog::internal::format::file_name::FileKind;
 use kafkalog::internal::scan::plan::{IsolationLevel, PlanOptions, Pruning, Starting, plan_scan};
@@ -43,7 +43,7 @@ fn read(ranges: Vec<PartitionRange>, layout: Layout, threads: usize) -> (Vec<Row
         }
         reader.metrics().0
     } else {
-        let mut reader = RecordReader::try_new(ranges, options, columns).unwrap();
+        let mut reader = RangeReader::try_new(ranges, options, columns).unwrap();
         while let Some(batch) = reader.next_batch().unwrap() {
             take(batch);
         }

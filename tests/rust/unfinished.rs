@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use kafkalog::internal::error::Error;
-use kafkalog::internal::io::disk::{Disk, Failure, Faults, Step};
+use kafkalog::internal::io::disk::{Disk, DiskStep, Faults, InjectedFailure};
 use kafkalog::internal::io::interrupt;
 use kafkalog::internal::tools::rebuild::{RebuildOptions, rebuild_indexes};
-use kafkalog::internal::tools::recover::{OnLoss, RecoverOptions, recover};
+use kafkalog::internal::tools::recover::{OnLoss, RecoverySettings, recover};
 
 use crate::log_cases::{self, Case};
 use crate::recovery::{After, only_log_files, options};
@@ -19,7 +19,7 @@ use crate::recovery::{After, only_log_files, options};
 struct Begun(AtomicBool);
 
 impl Faults for Begun {
-    fn before(&self, _step: Step, _path: &Path) -> Result<(), Failure> {
+    fn before(&self, _step: DiskStep, _path: &Path) -> Result<(), InjectedFailure> {
         self.0.store(true, Ordering::Relaxed);
         Ok(())
     }
@@ -77,7 +77,7 @@ fn an_interruption_leaves_nothing_half_done() {
                     fs::create_dir_all(&out).unwrap();
                 }
                 let begun = Arc::new(Begun::default());
-                let options = RecoverOptions {
+                let options = RecoverySettings {
                     on_loss,
                     out: (place == "out").then(|| out.clone()),
                     ..options(case, Disk::with_faults(Arc::<Begun>::clone(&begun)))
@@ -131,7 +131,7 @@ fn what_fails_leaves_an_empty_output() {
                 fs::create_dir_all(&out).unwrap();
             }
             let disk = || Disk::with_faults(Arc::new(After::new(allowed)));
-            let recovering = RecoverOptions {
+            let recovering = RecoverySettings {
                 out: Some(out.clone()),
                 ..options(case, disk())
             };

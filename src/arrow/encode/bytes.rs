@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::io::words::Words;
 
 /// A column of byte strings by row; the row is one of the column's.
-pub(super) trait Bytes {
+pub(super) trait ByteColumn {
     fn get(&self, row: usize) -> Option<&[u8]>;
 }
 
@@ -19,7 +19,7 @@ pub(super) trait Bytes {
 #[derive(Debug)]
 pub(super) struct Absent;
 
-impl Bytes for Absent {
+impl ByteColumn for Absent {
     #[inline]
     fn get(&self, _: usize) -> Option<&[u8]> {
         None
@@ -33,7 +33,7 @@ pub(super) struct Dense<'a> {
     pub(super) data: &'a [u8],
 }
 
-impl Bytes for Dense<'_> {
+impl ByteColumn for Dense<'_> {
     #[inline]
     fn get(&self, row: usize) -> Option<&[u8]> {
         let &[begin, end] = self.offsets.get(row..)?.first_chunk()?;
@@ -108,7 +108,7 @@ impl InputColumn {
     }
 }
 
-impl Bytes for InputColumn {
+impl ByteColumn for InputColumn {
     #[inline]
     fn get(&self, row: usize) -> Option<&[u8]> {
         match self {

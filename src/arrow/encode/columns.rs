@@ -18,7 +18,7 @@ use arrow_buffer::{NullBuffer, ScalarBuffer};
 use arrow_schema::{DataType, TimeUnit};
 
 use super::bytes::{InputColumn, wrong_type};
-use super::headers::Headers;
+use super::headers::HeaderRows;
 use super::places::{Places, find};
 use crate::error::{Error, Result};
 use crate::types::{NO_TIMESTAMP, Offset, TimestampMs};
@@ -140,9 +140,9 @@ pub(super) struct InputColumns {
     pub(super) rows: usize,
     pub(super) key: InputColumn,
     pub(super) value: InputColumn,
-    pub(super) headers: Option<Headers>,
+    pub(super) headers: Option<HeaderRows>,
     pub(super) timestamps: Option<Timestamps>,
-    pub(super) offsets: Option<Offsets>,
+    pub(super) offsets: Option<OffsetRows>,
 }
 
 impl InputColumns {
@@ -195,10 +195,10 @@ impl InputColumns {
             rows: batch.num_rows(),
             key: column("key", key)?,
             value: column("value", value)?,
-            headers: find("headers")?.map_or(Ok(None), Headers::new)?,
+            headers: find("headers")?.map_or(Ok(None), HeaderRows::new)?,
             timestamps: find("timestamp")?.map_or(Ok(None), Timestamps::new)?,
             offsets: match find("offset")? {
-                Some(array) if keeps_offsets => Some(Offsets::new(array)?),
+                Some(array) if keeps_offsets => Some(OffsetRows::new(array)?),
                 None if keeps_offsets => {
                     return Err(Error::InvalidArgument(format!(
                         "columns: expected offset, to be kept, found {}",
@@ -211,15 +211,15 @@ impl InputColumns {
     }
 }
 
-/// Offsets by row.
+/// OffsetRows by row.
 #[derive(Debug)]
-pub(super) struct Offsets {
+pub(super) struct OffsetRows {
     places: Option<Places>,
     values: ScalarBuffer<Offset>,
     nulls: Option<NullBuffer>,
 }
 
-impl Offsets {
+impl OffsetRows {
     fn new(array: &ArrayRef) -> Result<Self> {
         let (places, array) = Places::of(array);
         let offsets = array

@@ -1,9 +1,9 @@
 //! The records of one batch, one after the other, until it is full.
 
 use super::Encoder;
-use super::bytes::{Absent, Bytes, InputColumn};
+use super::bytes::{Absent, ByteColumn, InputColumn};
 use super::columns::{Always, InputColumns, Times, Timestamps};
-use super::headers::Headers;
+use super::headers::HeaderRows;
 use crate::error::{Error, Refusal, Result};
 use crate::format::batch::RECORD_BATCH_OVERHEAD;
 use crate::format::varint::{put_varint, zigzag64};
@@ -12,13 +12,13 @@ use crate::types::{NO_TIMESTAMP, Offset, TimestampMs};
 
 /// Rows to encode, and limits of the batch.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wanted {
+pub(super) struct RowLimits {
     pub(super) from: usize,
     /// Position of the batch.
     pub(super) start: usize,
-    /// Bytes of the batch, header included, that only its first record may go beyond.
+    /// ByteColumn of the batch, header included, that only its first record may go beyond.
     pub(super) limit: usize,
-    /// Bytes that it may not go beyond with one record alone.
+    /// ByteColumn that it may not go beyond with one record alone.
     pub(super) most: usize,
     pub(super) most_rows: usize,
     /// The number of the first of the rows, for a message.
@@ -28,7 +28,7 @@ pub(super) struct Wanted {
 
 /// Result of filling one batch.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Filled {
+pub(super) struct FilledBatch {
     /// The end of its last byte.
     pub(super) end: usize,
     pub(super) rows: usize,
@@ -43,7 +43,7 @@ const SLACK: usize = 8;
 /// The largest batch whose length fits Kafka's number.
 pub(super) const MOST: usize = i32::MAX as usize - (64 << 10);
 
-impl Wanted {
+impl RowLimits {
     /// The largest end of the batch.
     const fn limit(&self) -> usize {
         self.start.saturating_add(self.limit)
@@ -57,10 +57,14 @@ impl Wanted {
 
 impl Encoder {
     /// Takes rows until the batch is full; none if there are none.
-    pub(super) fn fill(&mut self, columns: &InputColumns, wanted: Wanted) -> Result<Filled> {
+    pub(super) fn fill(
+        &mut self,
+        columns: &InputColumns,
+        wanted: RowLimits,
+    ) -> Result<FilledBatch> {
         let size = wanted.limit.min(MOST);
         reserve(&mut self.batch, wanted.start.saturating_add(size))?;
-        let mut filled = Filled {
+        let mut filled = FilledBatch {
             end: wanted.start.saturating_add(RECORD_BATCH_OVERHEAD),
             rows: 0,
             base_offset: 0,
@@ -82,7 +86,13 @@ impl Encoder {
     }
 
     /// Chooses the loop for these columns; it begins after a first record.
-    fn plain(&mut self, columns: &InputColumns, wanted: Wanted, end: usize, filled: &mut Filled) {
+    fn plain(
+        &mut self,
+        columns: &InputColumns,
+        wanted: RowLimits,
+        end: usize,
+        filled: &mut FilledBatch,
+    ) {
         let batch = self.batch.as_mut_slice();
         let run = PlainRows {
             wanted,
@@ -119,8 +129,8 @@ impl Encoder {
     fn careful(
         &mut self,
         columns: &InputColumns,
-        wanted: Wanted,
-        filled: &mut Filled,
+        wanted: RowLimits,
+        filled: &mut FilledBatch,
     ) -> Result<bool> {
         let rules = self.options.rules;
         let (batch, tail) = (&mut self.batch, &mut self.tail);
@@ -185,7 +195,7 @@ impl Encoder {
 /// row to [`Encoder::careful`], and gives the same bytes.
 #[derive(Clone, Copy)]
 struct PlainRows {
-    wanted: Wanted,
+    wanted: RowLimits,
     /// The row after the last one that it may take.
     end: usize,
     rules: LeaderRules,
@@ -208,15 +218,15 @@ const SMALL: u64 = 1 << 20;
 
 impl PlainRows {
     #[inline(never)]
-    fn take<K: Bytes, V: Bytes, T: Times>(
+    fn take<K: ByteColumn, V: ByteColumn, T: Times>(
         &self,
         batch: &mut [u8],
-        filled: &mut Filled,
+        filled: &mut FilledBatch,
         keys: &K,
         values: &V,
         times: &T,
     ) {
-        let Wanted { from, now_ms, .. } = self.wanted;
+        let RowLimits { from, now_ms, .. } = self.wanted;
         let limit = self.wanted.limit();
         let base = filled.base_timestamp;
         let (mut at, mut delta, mut max) = (filled.end, filled.rows, filled.max_timestamp);
@@ -338,9 +348,9 @@ struct Numbers {
 fn numbers(
     columns: &InputColumns,
     row: usize,
-    filled: &Filled,
+    filled: &FilledBatch,
     rules: &LeaderRules,
-    wanted: Wanted,
+    wanted: RowLimits,
     tail: &mut Vec<u8>,
 ) -> Result<Option<Numbers>> {
     let now_ms = wanted.now_ms;
@@ -372,7 +382,11 @@ fn numbers(
 }
 
 /// A given offset, and how far it is from the batch's first.
-fn place(offset: Option<Offset>, number: usize, filled: &Filled) -> Result<(Offset, Option<i32>)> {
+fn place(
+    offset: Option<Offset>,
+    number: usize,
+    filled: &FilledBatch,
+) -> Result<(Offset, Option<i32>)> {
     let offset = offset.ok_or_else(|| {
         Error::InvalidArgument(format!(
             "column 'offset': expected no nulls, found one in record {number}"
@@ -405,7 +419,12 @@ fn place(offset: Option<Offset>, number: usize, filled: &Filled) -> Result<(Offs
 }
 
 /// The row's headers as a record ends, of `wanted.most` bytes: their count, then each.
-fn put_headers(headers: &Headers, row: usize, wanted: Wanted, tail: &mut Vec<u8>) -> Result<()> {
+fn put_headers(
+    headers: &HeaderRows,
+    row: usize,
+    wanted: RowLimits,
+    tail: &mut Vec<u8>,
+) -> Result<()> {
     let (most, number) = (wanted.most, wanted.number(row));
     tail.clear();
     let all = headers.get(row);
@@ -496,20 +515,20 @@ pub(super) fn length(bytes: Option<&[u8]>) -> (u64, &[u8]) {
     }
 }
 
-/// Bytes of a record's body, of attributes, these numbers, and other bytes.
+/// ByteColumn of a record's body, of attributes, these numbers, and other bytes.
 #[inline]
 pub(super) fn body_size(numbers: [u64; 4], bytes: usize) -> usize {
     let sizes = numbers.map(len).into_iter();
     sizes.fold(bytes.saturating_add(1), usize::saturating_add)
 }
 
-/// Bytes of a record, with the length of its body in front.
+/// ByteColumn of a record, with the length of its body in front.
 #[inline]
 pub(super) const fn record_size(body: usize) -> usize {
     body.saturating_add(len((body as u64).wrapping_shl(1)))
 }
 
-/// Bytes of the unsigned varint.
+/// ByteColumn of the unsigned varint.
 #[inline]
 pub(super) const fn len(raw: u64) -> usize {
     let bits = 64u32.wrapping_sub((raw | 1).leading_zeros());

@@ -1,4 +1,4 @@
-//! Headers by row, from whichever of Arrow's lists.
+//! HeaderRows by row, from whichever of Arrow's lists.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use arrow_array::{Array, ArrayRef, GenericListViewArray, OffsetSizeTrait};
 use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::DataType;
 
-use super::bytes::{Bytes, InputColumn, wrong_type};
+use super::bytes::{ByteColumn, InputColumn, wrong_type};
 use super::places::{Places, find};
 use crate::error::{Error, Result};
 
@@ -105,9 +105,9 @@ fn ensure_inside<O: OffsetSizeTrait + TryInto<usize>>(
     }
 }
 
-/// Headers by row.
+/// HeaderRows by row.
 #[derive(Debug)]
-pub(super) struct Headers {
+pub(super) struct HeaderRows {
     places: Option<Places>,
     spans: Spans,
     nulls: Option<NullBuffer>,
@@ -117,7 +117,7 @@ pub(super) struct Headers {
     values: InputColumn,
 }
 
-impl Headers {
+impl HeaderRows {
     /// `None` for a column of nulls.
     pub(super) fn new(array: &ArrayRef) -> Result<Option<Self>> {
         let (places, array) = Places::of(array);

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use arrow_array::{ArrayRef, Int32Array};
 
-use super::bytes::{Bytes, InputColumn};
+use super::bytes::{ByteColumn, InputColumn};
 use crate::error::Result;
 use crate::format::murmur2::murmur2;
 
@@ -23,7 +23,7 @@ pub(crate) fn partition_for_key(keys: &ArrayRef, partitions: NonZeroU32) -> Resu
     })
 }
 
-fn partition(keys: &impl Bytes, row: usize, partitions: NonZeroU32) -> Option<i32> {
+fn partition(keys: &impl ByteColumn, row: usize, partitions: NonZeroU32) -> Option<i32> {
     // Utils.toPositive
     let positive = murmur2(keys.get(row)?) & i32::MAX.cast_unsigned();
     Some((positive % partitions).cast_signed())

@@ -8,7 +8,7 @@ use arrow_array::{Array, ArrayRef};
 use arrow_buffer::{NullBuffer, RunEndBuffer};
 
 #[derive(Debug)]
-enum Step {
+enum PlaceStep {
     /// For each row the value's number, and where rows are null.
     Dictionary(Vec<usize>, Option<NullBuffer>),
     /// End of each value's run.
@@ -17,7 +17,7 @@ enum Step {
     LongRuns(RunEndBuffer<i64>),
 }
 
-impl Step {
+impl PlaceStep {
     /// The step for this array's layout, and the array that it leads to.
     fn of(array: &ArrayRef) -> Option<(Self, ArrayRef)> {
         if let Some(dictionary) = array.as_any_dictionary_opt() {
@@ -64,7 +64,7 @@ impl Step {
 /// The way from a row to its value.
 #[derive(Debug)]
 pub(super) struct Places {
-    steps: Vec<Step>,
+    steps: Vec<PlaceStep>,
     values: usize,
 }
 
@@ -73,7 +73,7 @@ impl Places {
     pub(super) fn of(array: &ArrayRef) -> (Option<Self>, ArrayRef) {
         let mut array = array.clone();
         let mut steps = Vec::new();
-        while let Some((step, values)) = Step::of(&array) {
+        while let Some((step, values)) = PlaceStep::of(&array) {
             steps.push(step);
             array = values;
         }

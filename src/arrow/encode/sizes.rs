@@ -3,7 +3,7 @@
 
 use arrow_array::RecordBatch;
 
-use super::bytes::Bytes;
+use super::bytes::ByteColumn;
 use super::columns::InputColumns;
 use super::fill::{body_size, len, length, record_size};
 use crate::error::Result;

@@ -51,7 +51,7 @@ fn an_arena_that_fills_with_unwanted_records_keeps_the_others() {
             layout,
             ..ColumnOptions::default()
         };
-        let mut reader = RecordReader::try_new(ranges, ReadOptions::default(), columns).unwrap();
+        let mut reader = RangeReader::try_new(ranges, ReadOptions::default(), columns).unwrap();
         let mut found = Vec::new();
         while let Some(batch) = reader.next_batch().unwrap() {
             let values = batch.column(0);

@@ -63,12 +63,14 @@ fn short_payloads_of_one_length() {
             let mut views = Views::new(1);
             let mut sources = Sources::default();
             let bytes = sources.of(ChunkBytes::Region(&source)).unwrap();
-            if views.append(&slots, bytes, Part::Key).unwrap() {
+            if views.append(&slots, bytes, PayloadPart::Key).unwrap() {
                 sources.point(bytes.number());
             }
             let views = views.finish(&sources.finish()).unwrap();
             views.to_data().validate_full().unwrap();
-            let expected = slots.iter().map(|slot| Part::Key.bytes(*slot, &source));
+            let expected = slots
+                .iter()
+                .map(|slot| PayloadPart::Key.bytes(*slot, &source));
             assert!(views.as_binary_view().iter().eq(expected), "{len}, {odd}");
         }
     }
@@ -84,12 +86,20 @@ fn a_source_that_was_not_kept_is_missed() {
     let (mut views, mut sources) = (Views::new(1), Sources::default());
     let source = region(64);
     let bytes = sources.of(ChunkBytes::Region(&source)).unwrap();
-    assert!(views.append(&[slot(0, 20)], bytes, Part::Key).unwrap());
+    assert!(
+        views
+            .append(&[slot(0, 20)], bytes, PayloadPart::Key)
+            .unwrap()
+    );
     let text = misuse(|| views.finish(&sources.finish()));
     assert!(text.contains("without the bytes"), "{text}");
     // What was refused is gone; the column begins again.
     let bytes = sources.of(ChunkBytes::Region(&source)).unwrap();
-    assert!(!views.append(&[slot(0, 12)], bytes, Part::Key).unwrap());
+    assert!(
+        !views
+            .append(&[slot(0, 12)], bytes, PayloadPart::Key)
+            .unwrap()
+    );
     assert_eq!(views.finish(&sources.finish()).unwrap().len(), 1);
 }
 
@@ -99,17 +109,21 @@ fn buffers_of_another_batch_are_refused() {
     let (mut one, mut other) = (Sources::default(), Sources::default());
     let mut views = Views::new(1);
     let bytes = one.of(ChunkBytes::Region(&source)).unwrap();
-    views.append(&[slot(0, 20)], bytes, Part::Key).unwrap();
+    views
+        .append(&[slot(0, 20)], bytes, PayloadPart::Key)
+        .unwrap();
     one.point(bytes.number());
     let others = other.of(ChunkBytes::Region(&source)).unwrap();
     other.point(others.number());
-    let text = misuse(|| views.append(&[slot(0, 20)], others, Part::Key));
+    let text = misuse(|| views.append(&[slot(0, 20)], others, PayloadPart::Key));
     assert!(text.contains("another batch"), "{text}");
     let text = misuse(|| views.finish(&other.finish()));
     assert!(text.contains("without the bytes"), "{text}");
     // Nor do those of the same sources' next batch serve.
     let bytes = one.of(ChunkBytes::Region(&source)).unwrap();
-    views.append(&[slot(0, 20)], bytes, Part::Key).unwrap();
+    views
+        .append(&[slot(0, 20)], bytes, PayloadPart::Key)
+        .unwrap();
     drop(one.finish());
     let next = one.of(ChunkBytes::Region(&source)).unwrap();
     one.point(next.number());
@@ -125,7 +139,9 @@ fn an_arena_that_was_cleared_is_missed() {
         let (mut views, mut sources) = (Views::new(1), Sources::default());
         let mut arena = arena(text);
         let bytes = sources.of(ChunkBytes::Arena(&arena)).unwrap();
-        views.append(&[slot(0, len)], bytes, Part::Key).unwrap();
+        views
+            .append(&[slot(0, len)], bytes, PayloadPart::Key)
+            .unwrap();
         sources.point(bytes.number());
         if clears {
             arena.clear();
@@ -155,7 +171,11 @@ fn slots_outside_the_source_are_refused() {
         (0, i32::MAX),
     ] {
         let bytes = sources.of(ChunkBytes::Region(&source)).unwrap();
-        assert!(views.append(&[slot(start, len)], bytes, Part::Key).is_err());
+        assert!(
+            views
+                .append(&[slot(start, len)], bytes, PayloadPart::Key)
+                .is_err()
+        );
         let len = len.unsigned_abs();
         assert!(views.push(bytes, (start as usize, len), 1).is_err());
         assert!(bytes.text(start as usize, len).is_none());

@@ -4,7 +4,7 @@ use std::fmt;
 
 use flate2::{Compress, Compression, FlushCompress, Status};
 
-use crate::compress::compressor::Refused;
+use crate::compress::compressor::LibraryRefused;
 
 /// Magic, deflate, no flags, no time, no extra flags, system unknown: what Java 16 and later write.
 const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
@@ -29,7 +29,7 @@ impl GzipWriter {
         level: i32,
         src: &[u8],
         out: &mut Vec<u8>,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), LibraryRefused> {
         let deflater = match &mut self.0 {
             Some((made, deflater)) if *made == level => {
                 deflater.reset();

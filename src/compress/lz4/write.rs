@@ -7,7 +7,7 @@ use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_outpu
 
 use super::STORED;
 use crate::compress::codec::LZ4_DEFAULT;
-use crate::compress::compressor::{Refused, grow};
+use crate::compress::compressor::{LibraryRefused, grow};
 
 /// Magic, version 01 and independent blocks, 64 KB, and the second byte of their xxHash32.
 const HEADER: [u8; 7] = [0x04, 0x22, 0x4d, 0x18, 0x60, 0x40, 0x82];
@@ -31,7 +31,7 @@ impl Lz4Writer {
         level: i32,
         src: &[u8],
         out: &mut Vec<u8>,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), LibraryRefused> {
         out.extend_from_slice(&HEADER);
         for chunk in src.chunks(BLOCK) {
             let at = out.len();
@@ -55,7 +55,7 @@ impl Lz4Writer {
         Ok(())
     }
 
-    fn block(&mut self, level: i32, chunk: &[u8], to: &mut [u8]) -> Result<usize, Refused> {
+    fn block(&mut self, level: i32, chunk: &[u8], to: &mut [u8]) -> Result<usize, LibraryRefused> {
         if level == LZ4_DEFAULT {
             compress_into_with_table(chunk, to, &mut self.0)
                 .map_err(|error| error.to_string().into())
@@ -68,7 +68,7 @@ impl Lz4Writer {
 }
 
 /// The most a chunk of this length may take; never less than the chunk itself.
-fn bound(level: i32, len: usize) -> Result<usize, Refused> {
+fn bound(level: i32, len: usize) -> Result<usize, LibraryRefused> {
     if level == LZ4_DEFAULT {
         Ok(get_maximum_output_size(len))
     } else {

@@ -5,7 +5,7 @@ use std::fmt;
 use snap::raw::{Encoder, max_compress_len};
 
 use super::MAGIC;
-use crate::compress::compressor::{Refused, grow};
+use crate::compress::compressor::{LibraryRefused, grow};
 
 /// `SnappyOutputStream.DEFAULT_BLOCK_SIZE`
 const BLOCK: usize = 32 << 10;
@@ -27,7 +27,7 @@ impl SnappyWriter {
         &mut self,
         src: &[u8],
         out: &mut Vec<u8>,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), LibraryRefused> {
         let encoder = self.0.get_or_insert_with(Encoder::new);
         out.extend_from_slice(&MAGIC);
         out.extend_from_slice(&VERSIONS);

@@ -6,7 +6,7 @@ use std::io::Cursor;
 
 use zstd_safe::{CCtx, CParameter, compress_bound, get_error_name};
 
-use crate::compress::compressor::Refused;
+use crate::compress::compressor::LibraryRefused;
 
 /// The context, kept between calls with the level it was told.
 #[derive(Default)]
@@ -25,7 +25,7 @@ impl ZstdWriter {
         level: i32,
         src: &[u8],
         out: &mut Vec<u8>,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), LibraryRefused> {
         let (told, context) = match &mut self.0 {
             Some(kept) => kept,
             none => none.insert((0, CCtx::try_create().ok_or("no memory")?)),

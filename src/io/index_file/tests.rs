@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::*;
-use crate::io::disk::{Failure, Faults, Step};
+use crate::io::disk::{DiskStep, Faults, InjectedFailure};
 
-type Which = fn(Step) -> bool;
+type Which = fn(DiskStep) -> bool;
 
 /// Notes every step; refuses those of a kind while told to.
 #[derive(Debug, Default)]
 struct Watch {
-    seen: Mutex<Vec<Step>>,
+    seen: Mutex<Vec<DiskStep>>,
     refuses: Mutex<Option<Which>>,
     refused: AtomicBool,
 }
@@ -31,7 +31,7 @@ impl Watch {
         *self.refuses.lock().unwrap() = None;
     }
 
-    fn count(&self, which: fn(&Step) -> bool) -> usize {
+    fn count(&self, which: fn(&DiskStep) -> bool) -> usize {
         self.seen
             .lock()
             .unwrap()
@@ -42,7 +42,7 @@ impl Watch {
 }
 
 impl Faults for Watch {
-    fn before(&self, step: Step, _path: &Path) -> Result<(), Failure> {
+    fn before(&self, step: DiskStep, _path: &Path) -> Result<(), InjectedFailure> {
         self.seen.lock().unwrap().push(step);
         if self
             .refuses
@@ -88,8 +88,8 @@ fn bytes(to: usize) -> Vec<u8> {
     words.flat_map(u32::to_be_bytes).collect()
 }
 
-fn is_write(step: Step) -> bool {
-    matches!(step, Step::Write { .. })
+fn is_write(step: DiskStep) -> bool {
+    matches!(step, DiskStep::Write { .. })
 }
 
 struct Scene {
@@ -204,7 +204,7 @@ fn a_length_that_cannot_be_set_changes_nothing() {
     let mut s = scene(8000);
     fill(&mut s.index, 10);
     s.watch
-        .refuse(|step| matches!(step, Step::SetLength { .. }));
+        .refuse(|step| matches!(step, DiskStep::SetLength { .. }));
     assert!(s.index.resize(16_000).is_err() && s.index.trim_to_valid_size().is_err());
     s.watch.relent();
     assert_eq!((s.index.length(), s.index.max_entries()), (8000, 1000));

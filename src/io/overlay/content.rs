@@ -13,9 +13,9 @@ use crate::error::{Error, Result};
 use crate::io::storage::{ReadFile, ReadFolder, read_exact_at};
 use crate::types::TimestampMs;
 
-/// Source of bytes.
+/// ByteSource of bytes.
 #[derive(Clone, Debug)]
-pub(crate) enum Source {
+pub(crate) enum ByteSource {
     /// The file that had this name at the beginning, from this byte on.
     Base {
         /// Its name then.
@@ -116,7 +116,7 @@ impl Origins {
 /// The bytes of a file: some from a source, followed by zeros.
 #[derive(Clone, Debug)]
 pub(crate) struct Content {
-    source: Source,
+    source: ByteSource,
     /// Bytes that the source gives.
     kept: u64,
     length: u64,
@@ -125,7 +125,7 @@ pub(crate) struct Content {
 }
 
 impl Content {
-    const fn whole(source: Source, length: u64) -> Self {
+    const fn whole(source: ByteSource, length: u64) -> Self {
         Self {
             source,
             kept: length,
@@ -144,26 +144,26 @@ impl Content {
     #[must_use]
     pub(crate) fn bytes(bytes: Vec<u8>) -> Self {
         let length = bytes.len() as u64;
-        Self::whole(Source::Bytes(Arc::new(bytes)), length)
+        Self::whole(ByteSource::Bytes(Arc::new(bytes)), length)
     }
 
     /// Bytes that are computed again when they are written.
     #[must_use]
     pub(crate) fn rebuilt(how: Arc<dyn Rebuild>, length: u64) -> Self {
-        Self::whole(Source::Rebuilt(how), length)
+        Self::whole(ByteSource::Rebuilt(how), length)
     }
 
     /// Bytes that are counted, and not kept; none so far.
     #[must_use]
     pub(super) const fn counted() -> Self {
-        Self::whole(Source::Counted, 0)
+        Self::whole(ByteSource::Counted, 0)
     }
 
     /// The same, computed again as it is read.
     #[must_use]
     pub(super) fn derived(&self, how: Arc<dyn Derive>) -> Self {
         Self {
-            source: Source::Derived(how),
+            source: ByteSource::Derived(how),
             ..self.clone()
         }
     }
@@ -175,13 +175,13 @@ impl Content {
         let length = lengths.fold(0u64, u64::saturating_add);
         let name = Arc::clone(name);
         let parts = parts.into();
-        Self::whole(Source::Parts { name, parts }, length)
+        Self::whole(ByteSource::Parts { name, parts }, length)
     }
 
     /// A file as it is in the base.
     #[must_use]
     pub(crate) fn base(name: &str, length: u64) -> Self {
-        let source = Source::Base {
+        let source = ByteSource::Base {
             name: name.into(),
             from: 0,
         };
@@ -200,9 +200,9 @@ impl Content {
         self.kept
     }
 
-    /// Source of its bytes.
+    /// ByteSource of its bytes.
     #[must_use]
-    pub(crate) const fn source(&self) -> &Source {
+    pub(crate) const fn source(&self) -> &ByteSource {
         &self.source
     }
 
@@ -220,10 +220,10 @@ impl Content {
     /// A part of a file of the base; `None` for bytes that are not there.
     #[must_use]
     pub(crate) fn part(&self, at: u64, length: u64) -> Option<Self> {
-        let Source::Base { name, from } = &self.source else {
+        let ByteSource::Base { name, from } = &self.source else {
             return None;
         };
-        let source = Source::Base {
+        let source = ByteSource::Base {
             name: Arc::clone(name),
             from: from.saturating_add(at),
         };
@@ -242,12 +242,12 @@ impl Content {
 
     /// Writes over bytes in memory, or adds some.
     pub(super) fn patch(&mut self, bytes: &[u8], position: u64) {
-        if matches!(self.source, Source::Counted) {
+        if matches!(self.source, ByteSource::Counted) {
             let end = position.saturating_add(bytes.len() as u64);
             self.kept = self.kept.max(end);
             self.length = self.length.max(end);
         }
-        let Source::Bytes(held) = &mut self.source else {
+        let ByteSource::Bytes(held) = &mut self.source else {
             return;
         };
         let held = Arc::make_mut(held);
@@ -270,7 +270,9 @@ impl Content {
     pub(super) fn modified_ms(&self, origins: &Origins) -> Option<TimestampMs> {
         match &self.source {
             _ if self.modified_ms.is_some() => self.modified_ms,
-            Source::Base { name, .. } | Source::Parts { name, .. } => origins.modified_ms(name),
+            ByteSource::Base { name, .. } | ByteSource::Parts { name, .. } => {
+                origins.modified_ms(name)
+            }
             _ => None,
         }
     }
@@ -282,7 +284,7 @@ impl Content {
 
     /// Lets bytes in memory go that were cut off.
     pub(super) fn cut_to_kept(&mut self) {
-        if let Source::Bytes(held) = &mut self.source {
+        if let ByteSource::Bytes(held) = &mut self.source {
             let kept = usize::try_from(self.kept).unwrap_or(usize::MAX);
             if held.len() > kept {
                 let held = Arc::make_mut(held);
@@ -312,26 +314,26 @@ impl Content {
     pub(crate) fn open(&self, origins: &Origins, path: PathBuf) -> Result<Arc<dyn ReadFile>> {
         let (bytes, path) = match &self.source {
             _ if self.kept == 0 => (OpenBytes::Held(Arc::default()), path),
-            Source::Base { name, from } => {
+            ByteSource::Base { name, from } => {
                 let file = origins.open(name)?;
                 let path = file.path().to_path_buf();
                 (OpenBytes::Base { file, from: *from }, path)
             }
-            Source::Parts { name, parts } => {
+            ByteSource::Parts { name, parts } => {
                 let file = origins.open(name)?;
                 let path = file.path().to_path_buf();
                 let parts = Arc::clone(parts);
                 (OpenBytes::Parts { file, parts }, path)
             }
-            Source::Bytes(held) => (OpenBytes::Held(Arc::clone(held)), path),
-            Source::Rebuilt(how) => (OpenBytes::Held(Arc::new(how.bytes(origins)?)), path),
-            Source::Counted => {
+            ByteSource::Bytes(held) => (OpenBytes::Held(Arc::clone(held)), path),
+            ByteSource::Rebuilt(how) => (OpenBytes::Held(Arc::new(how.bytes(origins)?)), path),
+            ByteSource::Counted => {
                 let shown = path.display();
                 return Err(Error::internal(format_args!(
                     "{shown}: only its length was kept"
                 )));
             }
-            Source::Derived(how) => {
+            ByteSource::Derived(how) => {
                 let file = Arc::clone(how).open(origins, path.clone())?;
                 (OpenBytes::Base { file, from: 0 }, path)
             }
@@ -345,7 +347,7 @@ impl Content {
     }
 }
 
-/// Source of the bytes of an open file.
+/// ByteSource of the bytes of an open file.
 #[derive(Debug)]
 enum OpenBytes {
     Base {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use self::content::{Content, Derive, Origins, Source};
+use self::content::{ByteSource, Content, Derive, Origins};
 use self::folder::Snapshot;
 use super::storage::{ReadFolder, read_small};
 use crate::error::Result;
@@ -74,9 +74,9 @@ pub struct FileChange {
     pub is_same: bool,
 }
 
-/// State of an overlay. Its methods are those of a folder that only it changes.
+/// OverlayState of an overlay. Its methods are those of a folder that only it changes.
 #[derive(Debug)]
-struct State {
+struct OverlayState {
     origins: Origins,
     before: BTreeMap<String, u64>,
     files: BTreeMap<String, Content>,
@@ -87,7 +87,7 @@ struct State {
     counted: Option<&'static str>,
 }
 
-impl State {
+impl OverlayState {
     /// Notes a step, where they are going to be carried out.
     fn note(&mut self, action: Action) {
         if self.counted.is_none() {
@@ -220,7 +220,7 @@ impl State {
 
     /// Returns whether a file that stayed under its name, or went, would be there again with its old bytes.
     fn is_as_before(&self, name: &str, content: &Content) -> Result<bool> {
-        let Source::Bytes(new) = content.source() else {
+        let ByteSource::Bytes(new) = content.source() else {
             return Ok(false);
         };
         let renames = |action: &Action| match action {
@@ -286,7 +286,7 @@ impl State {
 #[derive(Clone, Debug)]
 pub(crate) struct Overlay {
     path: Arc<Path>,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<OverlayState>>,
 }
 
 impl Overlay {
@@ -314,7 +314,7 @@ impl Overlay {
     ) -> Self {
         Self {
             path: Arc::from(origins.folder()),
-            state: Arc::new(Mutex::new(State {
+            state: Arc::new(Mutex::new(OverlayState {
                 origins,
                 before,
                 files,
@@ -344,7 +344,7 @@ impl Overlay {
         )))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, OverlayState> {
         lock(&self.state)
     }
 
@@ -454,7 +454,7 @@ impl Overlay {
     /// Computes a file's bytes again, if they were not kept, and keeps them: they are about to be read piece by piece.
     fn held(&self, name: &str) -> Result<()> {
         let content = self.get(name);
-        if let Some(content) = content.filter(|it| matches!(it.source(), Source::Rebuilt(_))) {
+        if let Some(content) = content.filter(|it| matches!(it.source(), ByteSource::Rebuilt(_))) {
             let held = content.in_memory(&self.origins())?;
             self.state().give(name, held);
         }
@@ -468,7 +468,7 @@ impl Overlay {
         let files = state.files.values();
         files
             .map(|content| match content.source() {
-                Source::Bytes(bytes) => bytes.len() as u64,
+                ByteSource::Bytes(bytes) => bytes.len() as u64,
                 _ => 0,
             })
             .sum()
@@ -485,7 +485,7 @@ impl Overlay {
             let (before, content) = (state.before.get(name).copied(), state.files.get(name));
             let is_same = content.is_some_and(|content| {
                 let source = match content.source() {
-                    Source::Base { name: source, from } => **source == **name && *from == 0,
+                    ByteSource::Base { name: source, from } => **source == **name && *from == 0,
                     _ => false,
                 };
                 source && before == Some(content.length()) && content.kept() == content.length()

@@ -5,15 +5,15 @@ use crate::error::Result;
 use crate::format::batch::BatchHeader;
 use crate::format::file_name::{FileKind, FileName, FileState, leading_offset};
 use crate::io::overlay::Overlay;
-use crate::io::overlay::content::Source;
+use crate::io::overlay::content::ByteSource;
 use crate::io::storage::ReadFolder as _;
-use crate::segment::resync::{Resync, Step};
+use crate::segment::resync::{Resync, ResyncItem};
 use crate::types::Offset;
 
-/// Identity of a batch: offsets and checksum.
-type Identity = (Offset, Offset, u32);
+/// BatchKey of a batch: offsets and checksum.
+type BatchKey = (Offset, Offset, u32);
 
-fn identity(header: &BatchHeader) -> Identity {
+fn identity(header: &BatchHeader) -> BatchKey {
     (header.base_offset, header.last_offset(), header.crc)
 }
 
@@ -33,7 +33,7 @@ impl Live {
         let files = folder.files().into_iter();
         let live = files.filter_map(|(name, content)| {
             let parsed = FileName::parse(&name)?;
-            let Source::Base { name: source, .. } = content.source() else {
+            let ByteSource::Base { name: source, .. } = content.source() else {
                 return None;
             };
             let is_live = (parsed.kind, parsed.state) == (FileKind::Log, FileState::Live);
@@ -67,7 +67,7 @@ pub(super) struct Replacement {
     source: String,
     walk: Resync,
     /// The batch that the walk has come to.
-    at: Option<Identity>,
+    at: Option<BatchKey>,
 }
 
 impl Replacement {
@@ -99,8 +99,8 @@ impl Replacement {
         let wanted = identity(header);
         while self.at.is_none_or(|at| at < wanted) {
             match self.walk.next_step()? {
-                Some(Step::Batch(_, header)) => self.at = Some(identity(&header)),
-                Some(Step::Lost(_)) => {}
+                Some(ResyncItem::Batch(_, header)) => self.at = Some(identity(&header)),
+                Some(ResyncItem::Lost(_)) => {}
                 None => return Ok(false),
             }
         }

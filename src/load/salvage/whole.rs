@@ -9,12 +9,12 @@ use crate::format::file_name::FileName;
 use crate::io::overlay::content::Content;
 use crate::io::storage::ReadFile;
 use crate::segment::entries::EntryInterval;
-use crate::segment::resync::{Lost, Resync, Step};
+use crate::segment::resync::{Lost, Resync, ResyncItem};
 use crate::segment::writer::roll::base_of;
 use crate::types::{Offset, Position};
 
-/// Batches one after the other.
-pub(super) type Parts = Vec<(Position, u64)>;
+/// BatchesBetween one after the other.
+pub(super) type BatchParts = Vec<(Position, u64)>;
 
 /// A `.log` and what can be kept of it.
 pub(super) struct LogFile {
@@ -26,15 +26,15 @@ pub(super) struct LogFile {
     pub(super) first_offset: Option<Offset>,
 }
 
-/// Batches of one `.log` that will be a segment.
-pub(super) struct Piece {
+/// BatchesBetween of one `.log` that will be a segment.
+pub(super) struct SalvagedSegment {
     pub(super) base_offset: Offset,
-    pub(super) parts: Parts,
+    pub(super) parts: BatchParts,
 }
 
-/// Batches of a `.log` that are kept, and those that are not.
+/// BatchesBetween of a `.log` that are kept, and those that are not.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct KeptBatches {
     pub(super) batches: u64,
     /// The offset after the last batch.
     pub(super) end: Offset,
@@ -42,7 +42,7 @@ pub(super) struct Kept {
     pub(super) lost: Vec<Lost>,
 }
 
-impl Kept {
+impl KeptBatches {
     fn lose(&mut self, lost: Lost) {
         let is_joined = self
             .lost
@@ -55,7 +55,7 @@ impl Kept {
 }
 
 /// The batches of a `.log` between two offsets.
-pub(super) struct Batches {
+pub(super) struct BatchesBetween {
     pub(super) file: Arc<dyn ReadFile>,
     pub(super) length: u64,
     /// No batch may begin below.
@@ -66,7 +66,7 @@ pub(super) struct Batches {
     pub(super) base_offset: Offset,
 }
 
-impl Batches {
+impl BatchesBetween {
     /// Those with any offset.
     pub(super) fn all(file: Arc<dyn ReadFile>, length: u64, base_offset: Offset) -> Self {
         Self {
@@ -95,30 +95,32 @@ impl Batches {
         &self,
         open: &mut OpenTransactions,
         mut take: impl FnMut(Position, &BatchHeader),
-    ) -> Result<Kept> {
-        let mut kept = Kept {
+    ) -> Result<KeptBatches> {
+        let mut kept = KeptBatches {
             end: self.floor,
-            ..Kept::default()
+            ..KeptBatches::default()
         };
         let mut decoding = Decoding::new(&self.file, self.length)?;
         let mut walk = self.walk()?;
         while let Some(step) = walk.next_step()? {
             match step {
-                Step::Lost(lost) => kept.lose(lost),
-                Step::Batch(position, header) => match decoding.fault(position, &header, open)? {
-                    None => {
-                        kept.batches = kept.batches.saturating_add(1);
-                        kept.end = header.next_offset();
-                        take(position, &header);
+                ResyncItem::Lost(lost) => kept.lose(lost),
+                ResyncItem::Batch(position, header) => {
+                    match decoding.fault(position, &header, open)? {
+                        None => {
+                            kept.batches = kept.batches.saturating_add(1);
+                            kept.end = header.next_offset();
+                            take(position, &header);
+                        }
+                        Some(reason) => kept.lose(Lost {
+                            position,
+                            end: position.saturating_add(header.size as u64),
+                            first_offset: Some(header.base_offset),
+                            last_offset: Some(header.last_offset()),
+                            reason,
+                        }),
                     }
-                    Some(reason) => kept.lose(Lost {
-                        position,
-                        end: position.saturating_add(header.size as u64),
-                        first_offset: Some(header.base_offset),
-                        last_offset: Some(header.last_offset()),
-                        reason,
-                    }),
-                },
+                }
             }
         }
         Ok(kept)
@@ -130,7 +132,7 @@ impl Batches {
         log: &LogFile,
         open: &mut OpenTransactions,
         settings: (u64, usize),
-    ) -> Result<(Kept, Vec<Piece>)> {
+    ) -> Result<(KeptBatches, Vec<SalvagedSegment>)> {
         let mut division = Division::new(self.floor, log.base_offset, settings);
         let mut kept = self.each(open, |position, header| division.take(position, header))?;
         let mut pieces = division.pieces;
@@ -138,8 +140,8 @@ impl Batches {
         let has_name = FileName::parse(&log.name).is_some();
         let base_offset = log.base_offset;
         if pieces.is_empty() && has_name && (self.floor..=self.ceiling).contains(&base_offset) {
-            let parts = Parts::new();
-            pieces.push(Piece { base_offset, parts });
+            let parts = BatchParts::new();
+            pieces.push(SalvagedSegment { base_offset, parts });
             kept.end = base_offset;
         }
         Ok((kept, pieces))
@@ -157,7 +159,7 @@ struct Division {
     room: usize,
     /// After the last batch.
     next_offset: Offset,
-    pieces: Vec<Piece>,
+    pieces: Vec<SalvagedSegment>,
 }
 
 impl Division {
@@ -186,7 +188,7 @@ impl Division {
             let keeps_name = self.pieces.is_empty()
                 && (self.floor..=first).contains(&self.own_base)
                 && is_near(self.own_base);
-            self.pieces.push(Piece {
+            self.pieces.push(SalvagedSegment {
                 base_offset: if keeps_name {
                     self.own_base
                 } else if self.pieces.is_empty() {
@@ -194,7 +196,7 @@ impl Division {
                 } else {
                     base_of(header, self.next_offset)
                 },
-                parts: Parts::new(),
+                parts: BatchParts::new(),
             });
             self.interval.restart();
             self.entries = 0;

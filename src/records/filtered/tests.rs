@@ -145,7 +145,7 @@ fn nothing_goes() {
     let mut all = Chosen::new(BatchRetention::DeleteEmpty, &[true; 3]);
     let (filtered, out) = run(&batch, &mut all, RULES);
     assert_eq!((out, all.asked), (batch.clone(), 3));
-    assert_eq!(filtered.outcome, Outcome::Unchanged);
+    assert_eq!(filtered.outcome, FilteredBatch::Unchanged);
     // The records of a batch that is kept are not asked for, whatever is in it.
     let mut broken = batch;
     broken[61..].fill(0xff);
@@ -199,10 +199,10 @@ fn all_go() {
     let batch = batch(producer(), &three());
     let mut none = Chosen::new(BatchRetention::DeleteEmpty, &[false; 3]);
     let (filtered, out) = run(&batch, &mut none, RULES);
-    assert_eq!((filtered.outcome, out.len()), (Outcome::Deleted, 0));
+    assert_eq!((filtered.outcome, out.len()), (FilteredBatch::Deleted, 0));
     let mut unasked = Chosen::new(BatchRetention::Delete, &[]);
     let (filtered, out) = run(&batch, &mut unasked, RULES);
-    assert_eq!((filtered.outcome, out.len()), (Outcome::Deleted, 0));
+    assert_eq!((filtered.outcome, out.len()), (FilteredBatch::Deleted, 0));
     let mut empty = Chosen::new(BatchRetention::RetainEmpty, &[false; 3]);
     let (filtered, out) = run(&batch, &mut empty, RULES);
     let before = BatchHeader::parse(&batch).unwrap().unwrap();
@@ -216,7 +216,7 @@ fn all_go() {
         ..before
     };
     assert_eq!(after, expected);
-    assert_eq!(filtered.outcome, Outcome::Emptied(expected));
+    assert_eq!(filtered.outcome, FilteredBatch::Emptied(expected));
     // Once more it stays what it is.
     let mut again = Chosen::new(BatchRetention::RetainEmpty, &[]);
     assert_eq!(run(&out, &mut again, RULES).1, out);
@@ -311,7 +311,7 @@ fn old_messages() {
         let old = message(magic, 100, b"a", b"1");
         let mut all = Chosen::new(BatchRetention::DeleteEmpty, &[true]);
         let (filtered, out) = run(&old, &mut all, RULES);
-        assert!(matches!(filtered.outcome, Outcome::Rewritten(_)));
+        assert!(matches!(filtered.outcome, FilteredBatch::Rewritten(_)));
         assert_eq!(rows(&out), [text(100, timestamp, "a", Some("1"))]);
         let header = BatchHeader::parse(&out).unwrap().unwrap();
         assert_eq!((header.magic, header.base_offset), (2, 100));

@@ -41,7 +41,7 @@ fn put(records: &[Row<'_>]) -> Vec<u8> {
 fn fast(records: &[u8], count: usize) -> Option<Vec<RecordSlot>> {
     let source = [records, &[0xa5; 100]].concat();
     let mut slots = vec![RecordSlot::default(); count];
-    let mut walk = Walk::new(&header(count), 0, records.len());
+    let mut walk = RecordDecoder::new(&header(count), 0, records.len());
     let done = walk.step(&source, &mut slots).ok()?;
     assert_eq!((done, walk.remaining()), (count, 0));
     Some(slots)

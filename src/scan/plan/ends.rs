@@ -4,7 +4,7 @@ use super::options::{EARLIEST, Ending, IsolationLevel, LATEST, PlanOptions, Star
 use crate::error::{Error, Result};
 use crate::log::dir::REPLICATION;
 use crate::log::listed::ListedLog;
-use crate::scan::transactions::Transactions;
+use crate::scan::transactions::LogTransactions;
 use crate::types::Offset;
 
 /// An offset as given: Kafka's numbers for the ends stand, other negative ones make no sense.
@@ -73,7 +73,7 @@ fn end_of(log: &ListedLog, options: &PlanOptions) -> Result<Option<Offset>> {
 pub(crate) fn stable_end_of(
     log: &ListedLog,
     options: &PlanOptions,
-    transactions: Option<&mut Transactions<'_>>,
+    transactions: Option<&mut LogTransactions<'_>>,
 ) -> Result<Option<Offset>> {
     let end = end_of(log, options)?;
     let Some(transactions) = transactions else {
@@ -92,9 +92,9 @@ pub(crate) fn stable_end_of(
 pub(crate) fn transactions_of<'a>(
     log: &'a ListedLog,
     options: &PlanOptions,
-) -> Result<Option<Transactions<'a>>> {
+) -> Result<Option<LogTransactions<'a>>> {
     match options.isolation_level {
         IsolationLevel::ReadUncommitted => Ok(None),
-        IsolationLevel::ReadCommitted => Transactions::of(log.whole()).map(Some),
+        IsolationLevel::ReadCommitted => LogTransactions::of(log.whole()).map(Some),
     }
 }

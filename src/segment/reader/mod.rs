@@ -9,13 +9,13 @@ use crate::format::batch::BatchHeader;
 use crate::records::RecordSlot;
 use crate::records::chunk::{Chunk, RecordBytes};
 use crate::records::parts::Size;
-use crate::records::walk::Walk;
+use crate::records::walk::RecordDecoder;
 use crate::segment::batches::{BatchCursor, Bounds};
 use crate::segment::fates::{AbortedCursor, GivenTransactions};
-use crate::segment::filter::{HeaderBounds, RecordFilter};
+use crate::segment::filter::{HeaderBounds, SegmentFilter};
 use crate::segment::metrics::Metrics;
 use crate::segment::resync::Lost;
-use crate::segment::skipping::{Known, Skipping, Unread};
+use crate::segment::skipping::{FileSurvey, Skipping, Unread};
 use crate::segment::source::{Access, HeaderWalk, SegmentSource};
 use crate::types::{Offset, Position};
 
@@ -36,13 +36,13 @@ pub(crate) struct ReadState {
     pub given: GivenTransactions,
     /// Ranges of the current segment that were skipped because of damage.
     pub lost: Vec<Lost>,
-    known: Known,
+    known: FileSurvey,
     legacy: Vec<RecordSlot>,
 }
 
 /// State of the chunk after [`SegmentReader::fill`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Filled {
+pub(crate) enum FillOutcome {
     /// With records, or with none where a batch ended that was given in parts.
     Records,
     /// Empty: the arena must be cleared or frozen before the next batch is decompressed into it.
@@ -61,12 +61,12 @@ struct InProgress {
     source_position: Option<Position>,
     /// Its records are given before all of them are decoded ([`crate::records::parts`]).
     in_parts: Option<Size>,
-    rest: Rest,
+    rest: SegmentRest,
 }
 
 #[derive(Debug)]
-enum Rest {
-    Walk(Walk),
+enum SegmentRest {
+    Walk(RecordDecoder),
     /// Slots from this index of the state's.
     Legacy(usize),
 }
@@ -88,7 +88,7 @@ pub(crate) struct SegmentReader {
     source: SegmentSource,
     cursor: BatchCursor,
     options: ReadOptions,
-    filter: RecordFilter,
+    filter: SegmentFilter,
     /// True if headers can say that a batch is not wanted.
     has_header_filter: bool,
     /// Transactions that do not count, under `read_committed`.
@@ -117,7 +117,7 @@ impl SegmentReader {
         position: Position,
         wanted: (Offset, Offset),
         options: ReadOptions,
-        filter: RecordFilter,
+        filter: SegmentFilter,
     ) -> Self {
         source.stop_at(bounds.end);
         Self {
@@ -155,7 +155,7 @@ impl SegmentReader {
     ///
     /// # Errors
     /// Every corruption, with path and position. Records before it are in the chunk.
-    pub(crate) fn fill(&mut self, state: &mut ReadState, chunk: &mut Chunk) -> Result<Filled> {
+    pub(crate) fn fill(&mut self, state: &mut ReadState, chunk: &mut Chunk) -> Result<FillOutcome> {
         let filled = self.fill_whole_or_part(state, chunk);
         chunk
             .parts_mut()
@@ -163,7 +163,11 @@ impl SegmentReader {
         filled
     }
 
-    fn fill_whole_or_part(&mut self, state: &mut ReadState, chunk: &mut Chunk) -> Result<Filled> {
+    fn fill_whole_or_part(
+        &mut self,
+        state: &mut ReadState,
+        chunk: &mut Chunk,
+    ) -> Result<FillOutcome> {
         if let (Some(frozen), Some(current)) = (chunk.take_frozen(), &mut self.current) {
             current.bytes.freeze(&frozen);
         }
@@ -176,9 +180,9 @@ impl SegmentReader {
                 };
                 match next {
                     Next::Ready => {}
-                    _ if !chunk.is_empty() => return Ok(Filled::Records),
-                    Next::Full => return Ok(Filled::ArenaFull),
-                    Next::End => return Ok(Filled::End),
+                    _ if !chunk.is_empty() => return Ok(FillOutcome::Records),
+                    Next::Full => return Ok(FillOutcome::ArenaFull),
+                    Next::End => return Ok(FillOutcome::End),
                 }
             }
             let batch = self.current.as_ref();
@@ -187,7 +191,7 @@ impl SegmentReader {
             // A large batch may have more than a chunk of records before the first wanted one. What became of one that was
             // given in parts is heard before anything else comes.
             if is_done && in_parts || !is_done && !chunk.is_empty() {
-                return Ok(Filled::Records);
+                return Ok(FillOutcome::Records);
             }
         }
     }
@@ -319,7 +323,7 @@ impl SegmentReader {
             return Ok(false);
         }
         let done = match &mut current.rest {
-            Rest::Walk(walk) => {
+            SegmentRest::Walk(walk) => {
                 let walked = chunk.walk_own(walk, &current.header, current.position, self.wanted);
                 if let Err(e) = walked {
                     let e = match current.source_position {
@@ -331,7 +335,7 @@ impl SegmentReader {
                 }
                 walk.remaining() == 0
             }
-            Rest::Legacy(at) => {
+            SegmentRest::Legacy(at) => {
                 let rest = state.legacy.get(*at..).unwrap_or_default();
                 let taken = chunk.extend(rest, &current.header, current.position, self.wanted);
                 *at = at.saturating_add(taken);

@@ -1,12 +1,12 @@
 //! A batch whose checksum is right becomes the current one: walked where it lies, or decompressed into the arena.
 
-use super::{InProgress, ReadState, Rest, SegmentReader, locate};
+use super::{InProgress, ReadState, SegmentReader, SegmentRest, locate};
 use crate::error::{Error, Result};
 use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
 use crate::records::block::Payload;
 use crate::records::chunk::{Chunk, RecordBytes};
 use crate::records::parts::Size;
-use crate::records::walk::Walk;
+use crate::records::walk::RecordDecoder;
 use crate::segment::skipping::{Skipping, ensure_decodes};
 use crate::segment::transactions::{marker_type, sound_marker_type};
 use crate::types::{Compression, Offset, Position};
@@ -87,7 +87,7 @@ impl SegmentReader {
         let region = self.source.held();
         let end = at.saturating_add(header.size);
         let region_position = position.saturating_sub(at as u64);
-        let mut walk = Walk::new(header, at.saturating_add(RECORD_BATCH_OVERHEAD), end);
+        let mut walk = RecordDecoder::new(header, at.saturating_add(RECORD_BATCH_OVERHEAD), end);
         let in_parts = match self.skipping {
             Some(_) => match goes_in_parts(&walk, region, header.size, chunk) {
                 Ok(in_parts) => in_parts,
@@ -110,7 +110,7 @@ impl SegmentReader {
             bytes: RecordBytes::Region(region.clone()),
             source_position: Some(region_position),
             in_parts,
-            rest: Rest::Walk(walk),
+            rest: SegmentRest::Walk(walk),
         });
         Ok(())
     }
@@ -130,7 +130,7 @@ impl SegmentReader {
             .open(batch, header, &mut state.decompressor, limit)
             .map_err(|e| locate(e.shift(position), &self.source, header))?;
         state.metrics.decompressed(block.range.len());
-        let walk = Walk::new(header, block.range.start, block.range.end);
+        let walk = RecordDecoder::new(header, block.range.start, block.range.end);
         let bytes = RecordBytes::Arena(arena.id());
         let in_parts = match self.skipping {
             Some(_) => goes_in_parts(&walk, chunk.arena().bytes(), block.range.len(), chunk)
@@ -143,7 +143,7 @@ impl SegmentReader {
             bytes,
             source_position: None,
             in_parts,
-            rest: Rest::Walk(walk),
+            rest: SegmentRest::Walk(walk),
         });
         Ok(())
     }
@@ -192,7 +192,7 @@ impl SegmentReader {
             bytes,
             source_position,
             in_parts: None,
-            rest: Rest::Legacy(0),
+            rest: SegmentRest::Legacy(0),
         });
         Ok(())
     }
@@ -221,7 +221,12 @@ impl SegmentReader {
 
 /// The size of a batch that is given before all of its records are decoded: one that no chunk takes at once, if it can be
 /// taken back. If it cannot, all are decoded here, and once more when they are given.
-fn goes_in_parts(walk: &Walk, bytes: &[u8], size: usize, chunk: &Chunk) -> Result<Option<Size>> {
+fn goes_in_parts(
+    walk: &RecordDecoder,
+    bytes: &[u8],
+    size: usize,
+    chunk: &Chunk,
+) -> Result<Option<Size>> {
     let count = usize::try_from(walk.remaining()).unwrap_or(usize::MAX);
     if count <= Chunk::CAPACITY {
         return Ok(None);

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::lost::Reason;
-use super::search::{Search, plausible};
+use super::search::{BatchSearch, plausible};
 use crate::error::Result;
 use crate::format::batch::{
     BatchHeader, HEADER_SIZE_UP_TO_MAGIC, LENGTH_AT, LOG_OVERHEAD, MAGIC_AT, MIN_LENGTH,
@@ -13,7 +13,7 @@ use crate::format::cursor::{get_i32, get_i64, get_u8};
 use crate::segment::batches::CURRENT_MAGIC;
 use crate::types::Position;
 
-impl Search {
+impl BatchSearch {
     /// Finds the end of the damage at `position`: a whole batch, or the end of the file.
     ///
     /// A batch may lie within another's payload. So where the damaged one seems to end with the next one's beginning, those

@@ -45,7 +45,7 @@ use std::sync::Arc;
 pub(crate) use self::chain::HeaderChain;
 pub use self::lost::{Lost, Reason};
 use self::order::Span;
-use self::search::Search;
+use self::search::BatchSearch;
 use super::batches::{Bounds, CURRENT_MAGIC};
 use super::source::{Access, SegmentSource};
 use crate::compress::DecodeLimit;
@@ -61,7 +61,7 @@ const RUN: usize = 1 << 16;
 
 /// An item of the walk.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum ResyncItem {
     /// A whole batch in its place, and where it begins. Of a wrapper, `base_offset` is its first offset.
     Batch(Position, BatchHeader),
     /// A loss before the next batch, or before the end.
@@ -70,13 +70,13 @@ pub(crate) enum Step {
 
 /// A part of the file whose place in the order is not decided.
 #[derive(Debug)]
-enum Part {
+enum UndecidedPart {
     Batch(Position, BatchHeader),
     Damage(Position, Position, Reason),
 }
 
 /// Kind of bytes at a position.
-enum Found {
+enum FoundAt {
     /// A whole batch.
     Batch(BatchHeader),
     /// As many bytes that belong together under a right checksum, but are no batch.
@@ -91,16 +91,16 @@ pub(crate) struct Resync {
     /// First offset that belongs to what follows the file.
     next_base_offset: Option<Offset>,
     source: SegmentSource,
-    search: Search,
+    search: BatchSearch,
     length: u64,
     /// Position of the next part.
     position: Position,
     /// There was damage: checksums are taken by the sums from now on.
     is_damaged: bool,
     /// Parts found ahead of their turn.
-    ahead: VecDeque<Part>,
+    ahead: VecDeque<UndecidedPart>,
     /// In order, to be given.
-    settled: VecDeque<Step>,
+    settled: VecDeque<ResyncItem>,
     /// The offset after the last batch that was settled, and the highest leader epoch up to there.
     floor: Offset,
     epoch: i32,
@@ -170,7 +170,7 @@ impl Resync {
     ) -> Result<Self> {
         Ok(Self {
             source: SegmentSource::over(Arc::clone(&file), length, Access::Records)?,
-            search: Search::new(file, length, offsets, base_offset)?,
+            search: BatchSearch::new(file, length, offsets, base_offset)?,
             length,
             position: 0,
             is_damaged: false,
@@ -191,7 +191,7 @@ impl Resync {
     /// As [`Resync::next_step`].
     pub(crate) fn first_whole(&mut self) -> Result<Option<BatchHeader>> {
         while let Some(part) = self.next_part()? {
-            if let Part::Batch(_, header) = part {
+            if let UndecidedPart::Batch(_, header) = part {
                 return Ok(Some(header));
             }
         }
@@ -210,7 +210,7 @@ impl Resync {
         let mut walk = Self::new(file, length, bounds)?;
         let mut all = Vec::new();
         while let Some(step) = walk.next_step()? {
-            if let Step::Lost(lost) = step {
+            if let ResyncItem::Lost(lost) = step {
                 all.push(lost);
             }
         }
@@ -221,7 +221,7 @@ impl Resync {
     ///
     /// # Errors
     /// `Io`, `Interrupted`, `OutOfMemory`; never one about the bytes.
-    pub(crate) fn next_step(&mut self) -> Result<Option<Step>> {
+    pub(crate) fn next_step(&mut self) -> Result<Option<ResyncItem>> {
         loop {
             if let Some(step) = self.settled.pop_front() {
                 return Ok(Some(step));
@@ -230,10 +230,12 @@ impl Resync {
                 None => {
                     let lost = self.lost.take();
                     let next = self.next_base_offset;
-                    return Ok(lost.map(|lost| Step::Lost(lost.between(self.floor, next))));
+                    return Ok(lost.map(|lost| ResyncItem::Lost(lost.between(self.floor, next))));
                 }
-                Some(Part::Damage(position, end, reason)) => self.lose(position, end, reason),
-                Some(Part::Batch(position, header)) => {
+                Some(UndecidedPart::Damage(position, end, reason)) => {
+                    self.lose(position, end, reason);
+                }
+                Some(UndecidedPart::Batch(position, header)) => {
                     let goes_on = self.goes_on(position, &header)?;
                     if goes_on && !(self.is_damaged && self.has_chain()?) {
                         self.give(position, header);
@@ -248,11 +250,11 @@ impl Resync {
     fn give(&mut self, position: Position, header: BatchHeader) {
         if let Some(lost) = self.lost.take() {
             let lost = lost.between(self.floor, Some(header.base_offset));
-            self.settled.push_back(Step::Lost(lost));
+            self.settled.push_back(ResyncItem::Lost(lost));
         }
         self.floor = header.next_offset();
         self.epoch = self.epoch.max(header.partition_leader_epoch);
-        self.settled.push_back(Step::Batch(position, header));
+        self.settled.push_back(ResyncItem::Batch(position, header));
     }
 
     fn lose(&mut self, position: Position, end: Position, reason: Reason) {
@@ -292,7 +294,7 @@ impl Resync {
                 return Ok(true);
             }
         }
-        let is_batch = |part: &Part| matches!(part, Part::Batch(..));
+        let is_batch = |part: &UndecidedPart| matches!(part, UndecidedPart::Batch(..));
         if !self.ahead.iter().any(is_batch) {
             while let Some(part) = self.find()? {
                 let is_one = is_batch(&part);
@@ -303,8 +305,8 @@ impl Resync {
             }
         }
         let next = self.ahead.iter().find_map(|part| match part {
-            Part::Batch(_, next) => Some(next),
-            Part::Damage(..) => None,
+            UndecidedPart::Batch(_, next) => Some(next),
+            UndecidedPart::Damage(..) => None,
         });
         Ok(next.is_none_or(|next| {
             let its = next.partition_leader_epoch;
@@ -319,9 +321,9 @@ impl Resync {
     fn settle_run(&mut self, position: Position, header: BatchHeader) -> Result<()> {
         self.has_chain()?;
         let (mut run, mut batches, mut stays) = (Vec::new(), 0usize, None);
-        let mut next = Some(Part::Batch(position, header));
+        let mut next = Some(UndecidedPart::Batch(position, header));
         while let Some(part) = next {
-            if let Part::Batch(position, header) = &part {
+            if let UndecidedPart::Batch(position, header) = &part {
                 if self.is_on_chain(*position, header)? {
                     stays = Some((*position, header.clone()));
                     break;
@@ -345,15 +347,15 @@ impl Resync {
         let spans: Vec<Span> = run
             .iter()
             .filter_map(|part| match part {
-                Part::Batch(_, header) if fits(header) => Some(Span::of(header)),
-                Part::Batch(..) | Part::Damage(..) => None,
+                UndecidedPart::Batch(_, header) if fits(header) => Some(Span::of(header)),
+                UndecidedPart::Batch(..) | UndecidedPart::Damage(..) => None,
             })
             .collect();
         let mut kept = order::kept(&spans, self.floor, self.epoch).into_iter();
         for part in run {
             match part {
-                Part::Damage(position, end, reason) => self.lose(position, end, reason),
-                Part::Batch(position, header) => {
+                UndecidedPart::Damage(position, end, reason) => self.lose(position, end, reason),
+                UndecidedPart::Batch(position, header) => {
                     if fits(&header) && kept.next() == Some(true) {
                         self.give(position, header);
                     } else {
@@ -369,7 +371,7 @@ impl Resync {
         Ok(())
     }
 
-    fn next_part(&mut self) -> Result<Option<Part>> {
+    fn next_part(&mut self) -> Result<Option<UndecidedPart>> {
         match self.ahead.pop_front() {
             Some(part) => Ok(Some(part)),
             None => self.find(),
@@ -377,30 +379,30 @@ impl Resync {
     }
 
     /// The part at the position.
-    fn find(&mut self) -> Result<Option<Part>> {
+    fn find(&mut self) -> Result<Option<UndecidedPart>> {
         let position = self.position;
         if position >= self.source.len() {
             return Ok(self.is_cut(position));
         }
         interrupt::check()?;
         let (end, part) = match self.look_at(position)? {
-            Found::Batch(header) => {
+            FoundAt::Batch(header) => {
                 let end = position.saturating_add(header.size as u64);
                 (end, self.in_its_place(position, header)?)
             }
-            Found::Unit(size, reason) => {
+            FoundAt::Unit(size, reason) => {
                 let end = position.saturating_add(size as u64);
-                (end, Part::Damage(position, end, reason))
+                (end, UndecidedPart::Damage(position, end, reason))
             }
-            Found::Other => {
+            FoundAt::Other => {
                 self.is_damaged = true;
                 self.search.anchor(position);
                 let end = self.search.end_of_damage(position)?;
                 let reason = self.search.reason(position, end)?;
-                (end, Part::Damage(position, end, reason))
+                (end, UndecidedPart::Damage(position, end, reason))
             }
         };
-        if let Part::Batch(_, header) = &part {
+        if let UndecidedPart::Batch(_, header) = &part {
             self.search.found(header);
         }
         self.position = end;
@@ -408,14 +410,18 @@ impl Resync {
     }
 
     /// The file became shorter while it was read.
-    fn is_cut(&mut self, position: Position) -> Option<Part> {
+    fn is_cut(&mut self, position: Position) -> Option<UndecidedPart> {
         let is_short = position < self.length;
         self.position = self.length;
-        is_short.then_some(Part::Damage(position, self.length, Reason::Torn))
+        is_short.then_some(UndecidedPart::Damage(position, self.length, Reason::Torn))
     }
 
     /// A whole batch, unless its offsets have no place in this segment or are not to be found out.
-    fn in_its_place(&mut self, position: Position, mut header: BatchHeader) -> Result<Part> {
+    fn in_its_place(
+        &mut self,
+        position: Position,
+        mut header: BatchHeader,
+    ) -> Result<UndecidedPart> {
         let end = position.saturating_add(header.size as u64);
         if header.is_wrapper() {
             let batch = self.source.bytes(position, header.size)?;
@@ -430,23 +436,23 @@ impl Resync {
                             header.last_offset_delta = delta;
                         }
                         _ if header.magic == 0 => {}
-                        _ => return Ok(Part::Damage(position, end, Reason::Records)),
+                        _ => return Ok(UndecidedPart::Damage(position, end, Reason::Records)),
                     }
                 }
                 Err(error) if error.as_fault().is_some() => {
                     let reason = Reason::of_decoding(&error);
-                    return Ok(Part::Damage(position, end, reason));
+                    return Ok(UndecidedPart::Damage(position, end, reason));
                 }
                 Err(error) => return Err(error),
             }
         }
         if !self.search.fits(&header) || header.partition_leader_epoch < -1 {
-            return Ok(Part::Damage(position, end, Reason::Order));
+            return Ok(UndecidedPart::Damage(position, end, Reason::Order));
         }
-        Ok(Part::Batch(position, header))
+        Ok(UndecidedPart::Batch(position, header))
     }
 
-    fn look_at(&mut self, position: Position) -> Result<Found> {
+    fn look_at(&mut self, position: Position) -> Result<FoundAt> {
         let left = self.length.saturating_sub(position);
         let head = self.source.bytes(position, RECORD_BATCH_OVERHEAD)?;
         let parsed = match BatchHeader::size_in_file(head, left) {
@@ -454,17 +460,17 @@ impl Resync {
             _ => None,
         };
         let Some(header) = parsed.filter(|header| !header.is_too_short()) else {
-            return Ok(Found::Other);
+            return Ok(FoundAt::Other);
         };
         let strict = BatchHeader::parse(head);
         if !self.is_sound(position, &header)? {
-            return Ok(Found::Other);
+            return Ok(FoundAt::Other);
         }
         Ok(match strict {
-            _ if header.magic > CURRENT_MAGIC => Found::Unit(header.size, Reason::Magic),
-            Ok(Some(header)) => Found::Batch(header),
-            _ if header.base_offset < 0 => Found::Unit(header.size, Reason::Order),
-            _ => Found::Unit(header.size, Reason::Records),
+            _ if header.magic > CURRENT_MAGIC => FoundAt::Unit(header.size, Reason::Magic),
+            Ok(Some(header)) => FoundAt::Batch(header),
+            _ if header.base_offset < 0 => FoundAt::Unit(header.size, Reason::Order),
+            _ => FoundAt::Unit(header.size, Reason::Records),
         })
     }
 

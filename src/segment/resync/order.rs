@@ -42,14 +42,14 @@ impl Span {
 
 /// The best run that ends with a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Run {
+struct OrderedRun {
     batches: u32,
     seams: u32,
     /// One more than the index of its last batch; 0 for none.
     end: u32,
 }
 
-impl Run {
+impl OrderedRun {
     /// More batches, then more seams, then the one that ends earlier in the file.
     const fn is_better(self, other: Self) -> bool {
         if self.batches != other.batches {
@@ -68,20 +68,20 @@ impl Run {
 
 /// The best run for every prefix of ranks (a Fenwick tree), and for every rank.
 struct Best {
-    prefix: Vec<Run>,
-    rank: Vec<Run>,
+    prefix: Vec<OrderedRun>,
+    rank: Vec<OrderedRun>,
 }
 
 impl Best {
     fn new(ranks: usize) -> Self {
-        let none = vec![Run::default(); ranks.saturating_add(1)];
+        let none = vec![OrderedRun::default(); ranks.saturating_add(1)];
         Self {
             rank: none.clone(),
             prefix: none,
         }
     }
 
-    fn add(&mut self, rank: usize, run: Run) {
+    fn add(&mut self, rank: usize, run: OrderedRun) {
         if let Some(place) = self.rank.get_mut(rank) {
             *place = place.better(run);
         }
@@ -93,8 +93,8 @@ impl Best {
     }
 
     /// Of the first `ranks` ranks.
-    fn below(&self, ranks: usize) -> Run {
-        let mut best = Run::default();
+    fn below(&self, ranks: usize) -> OrderedRun {
+        let mut best = OrderedRun::default();
         let mut at = ranks;
         while at > 0 {
             best = best.better(self.prefix.get(at).copied().unwrap_or_default());
@@ -129,12 +129,12 @@ fn by_offset(spans: &[Span], floor: Offset) -> Vec<bool> {
     lasts.sort_unstable();
     lasts.dedup();
     let mut best = Best::new(lasts.len());
-    let mut runs: Vec<Run> = Vec::with_capacity(spans.len());
+    let mut runs: Vec<OrderedRun> = Vec::with_capacity(spans.len());
     let mut before = vec![0u32; spans.len()];
     for (n, span) in spans.iter().enumerate() {
         let is_copy = n.checked_sub(1).and_then(|n| spans.get(n)) == Some(span);
         if span.first < floor || is_copy {
-            runs.push(Run::default());
+            runs.push(OrderedRun::default());
             continue;
         }
         let ranks = lasts.partition_point(|&last| last < span.first);
@@ -144,7 +144,7 @@ fn by_offset(spans: &[Span], floor: Offset) -> Vec<bool> {
             Some(rank) if lasts.get(rank).copied() == span.first.checked_sub(1) => {
                 best.rank.get(rank).copied().unwrap_or_default()
             }
-            _ => Run::default(),
+            _ => OrderedRun::default(),
         };
         if meets.end > 0 || span.first == floor {
             from = from.better(with_seam(meets));
@@ -154,13 +154,13 @@ fn by_offset(spans: &[Span], floor: Offset) -> Vec<bool> {
         if let Some(skipped) = skipped.and_then(|n| spans.get(n)) {
             let start =
                 earlier.and_then(|n| Some((spans.get(n)?.last.saturating_add(1), *runs.get(n)?)));
-            let (start, run) = start.unwrap_or((floor, Run::default()));
+            let (start, run) = start.unwrap_or((floor, OrderedRun::default()));
             let is_kept = run.end > 0 || earlier.is_none();
             if is_kept && start.checked_add(skipped.offsets()) == Some(span.first) {
                 from = from.better(with_seam(run));
             }
         }
-        let run = Run {
+        let run = OrderedRun {
             batches: from.batches.saturating_add(1),
             seams: from.seams,
             end: u32::try_from(n.saturating_add(1)).unwrap_or(u32::MAX),
@@ -174,18 +174,18 @@ fn by_offset(spans: &[Span], floor: Offset) -> Vec<bool> {
     trace(spans, &runs, &before)
 }
 
-const fn with_seam(run: Run) -> Run {
-    Run {
+const fn with_seam(run: OrderedRun) -> OrderedRun {
+    OrderedRun {
         seams: run.seams.saturating_add(1),
         ..run
     }
 }
 
 /// The best run from its end back. Among equals, the one that ends with the lowest offset.
-fn trace(spans: &[Span], runs: &[Run], before: &[u32]) -> Vec<bool> {
+fn trace(spans: &[Span], runs: &[OrderedRun], before: &[u32]) -> Vec<bool> {
     let mut kept = vec![false; spans.len()];
     let value =
-        |(span, run): &(&Span, &Run)| (run.batches, run.seams, std::cmp::Reverse(span.last));
+        |(span, run): &(&Span, &OrderedRun)| (run.batches, run.seams, std::cmp::Reverse(span.last));
     let ends = spans.iter().zip(runs).filter(|(_, run)| run.end > 0);
     let mut end = ends.rev().max_by_key(value).map_or(0, |(_, run)| run.end);
     while let Some(n) = usize::try_from(end).ok().and_then(|end| end.checked_sub(1)) {

@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::sums::Sums;
+use super::sums::RangeChecksums;
 use crate::error::{Error, Result};
 use crate::format::batch::{
     ATTRIBUTES_AT, BatchHeader, HEADER_SIZE_UP_TO_MAGIC, LENGTH_AT, LOG_OVERHEAD, MAGIC_AT,
@@ -26,7 +26,7 @@ const WINDOW: usize = 256 << 10;
 
 /// Looks for batches where none is expected.
 #[derive(Debug)]
-pub(super) struct Search {
+pub(super) struct BatchSearch {
     file: Arc<dyn ReadFile>,
     pub(super) length: u64,
     /// First and last offset that a batch of the segment may have.
@@ -38,12 +38,12 @@ pub(super) struct Search {
     window: Vec<u8>,
     start: Position,
     far: SegmentSource,
-    legacy: Option<Sums>,
-    castagnoli: Option<Sums>,
+    legacy: Option<RangeChecksums>,
+    castagnoli: Option<RangeChecksums>,
     anchor: Position,
 }
 
-impl Search {
+impl BatchSearch {
     /// Of the first `length` bytes of `file`.
     pub(super) fn new(
         file: Arc<dyn ReadFile>,
@@ -106,10 +106,14 @@ impl Search {
         header: &BatchHeader,
     ) -> Result<bool> {
         let anchor = self.anchor;
-        let (sums, new, from): (_, fn() -> Sums, _) = if header.is_legacy() {
-            (&mut self.legacy, Sums::legacy, MAGIC_AT)
+        let (sums, new, from): (_, fn() -> RangeChecksums, _) = if header.is_legacy() {
+            (&mut self.legacy, RangeChecksums::legacy, MAGIC_AT)
         } else {
-            (&mut self.castagnoli, Sums::castagnoli, ATTRIBUTES_AT)
+            (
+                &mut self.castagnoli,
+                RangeChecksums::castagnoli,
+                ATTRIBUTES_AT,
+            )
         };
         let sums = sums.get_or_insert_with(|| {
             let mut sums = new();

@@ -42,7 +42,7 @@ const fn multiply(a: u32, mut b: u32, polynomial: u32) -> u32 {
 
 /// One kind of checksum over one file.
 #[derive(Debug)]
-pub(super) struct Sums {
+pub(super) struct RangeChecksums {
     polynomial: u32,
     sum: fn(&[u8]) -> u32,
     /// `powers[j][d]` is x^(8 * d * 256^j).
@@ -53,7 +53,7 @@ pub(super) struct Sums {
     marks: Vec<u32>,
 }
 
-impl Sums {
+impl RangeChecksums {
     /// CRC-32, of magic 0 and 1.
     pub(super) fn legacy() -> Self {
         Self::new(IEEE, crc32)
@@ -180,8 +180,8 @@ mod tests {
         std::fs::write(&path, &data).unwrap();
         let mut source = SegmentSource::open(&path, data.len() as u64, Access::Headers).unwrap();
         for (mut sums, sum) in [
-            (Sums::legacy(), crc32 as fn(&[u8]) -> u32),
-            (Sums::castagnoli(), crc32c),
+            (RangeChecksums::legacy(), crc32 as fn(&[u8]) -> u32),
+            (RangeChecksums::castagnoli(), crc32c),
         ] {
             for (from, to) in [
                 (100, 100_000),

@@ -30,7 +30,7 @@ use crate::format::file_name::{FileKind, FileState};
 use crate::index::txn::TransactionIndexFile;
 use crate::index::writable::offset::WritableOffsetIndex;
 use crate::index::writable::time::WritableTimeIndex;
-use crate::io::appender::{Appender, Bytes};
+use crate::io::appender::{AppendedBytes, Appender};
 use crate::io::entry_file::EntryFile;
 use crate::io::folder::DiskFolder;
 use crate::io::storage::Storage;
@@ -59,8 +59,8 @@ pub struct SegmentSettings {
 
 /// Facts about a segment whose files are not open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Known {
-    /// Bytes of the log in it.
+pub struct SegmentSummary {
+    /// AppendedBytes of the log in it.
     pub size: u64,
     /// The largest timestamp and the last offset of its batch, once they were asked for: Kafka remembers it, and so truncation
     /// of a segment that was only ever listed comes to another last time entry.
@@ -153,7 +153,7 @@ impl<S: Storage> WritableSegment<S> {
         storage: &S,
         base_offset: Offset,
         settings: SegmentSettings,
-        known: Known,
+        known: SegmentSummary,
     ) -> Result<Self> {
         let mut segment = Self::open(storage, base_offset, settings, known.created_ms)?;
         segment.log.ends_at(known.size);
@@ -163,8 +163,8 @@ impl<S: Storage> WritableSegment<S> {
 
     /// Facts that are needed to open it again.
     #[must_use]
-    pub const fn known(&self) -> Known {
-        Known {
+    pub const fn known(&self) -> SegmentSummary {
+        SegmentSummary {
             size: self.size(),
             max_timestamp: self.max_timestamp,
             created_ms: self.created_ms,
@@ -189,13 +189,13 @@ impl<S: Storage> WritableSegment<S> {
         name_of(self.base_offset, kind, self.state)
     }
 
-    /// Bytes of the log in it.
+    /// AppendedBytes of the log in it.
     #[must_use]
     pub const fn size(&self) -> u64 {
         self.log.end()
     }
 
-    /// Bytes of the log in it, and of a batch after them that is only begun.
+    /// AppendedBytes of the log in it, and of a batch after them that is only begun.
     #[must_use]
     pub const fn written(&self) -> u64 {
         self.log.written()
@@ -276,7 +276,7 @@ impl<S: Storage> WritableSegment<S> {
     pub fn append(
         &mut self,
         last_offset: Offset,
-        bytes: Bytes<'_>,
+        bytes: AppendedBytes<'_>,
         batches: &[BatchHeader],
     ) -> Result<Position> {
         self.offset_index.get()?;

@@ -57,7 +57,7 @@ impl RecoveryFailure {
 
 /// State of a recovery.
 #[derive(Debug, Default)]
-struct Progress {
+struct RecoveryProgress {
     valid_bytes: u64,
     batches: u64,
     full_from: Option<Position>,
@@ -79,7 +79,7 @@ impl<S: Storage> WritableSegment<S> {
         self.txn_index.reset()?;
         self.max_timestamp = None;
         self.entries.restart();
-        let mut progress = Progress::default();
+        let mut progress = RecoveryProgress::default();
         let outcome = self.recover_batches(&mut progress, see);
         self.entries.restart();
         self.txn_index.flush()?;
@@ -113,7 +113,7 @@ impl<S: Storage> WritableSegment<S> {
 
     fn recover_batches(
         &mut self,
-        progress: &mut Progress,
+        progress: &mut RecoveryProgress,
         mut see: impl FnMut(&mut LogWalk, Position, &BatchHeader) -> Result<Option<AbortedTxn>>,
     ) -> Result<(), RecoveryFailure> {
         let is_summed = self.checked >= self.size();
@@ -156,7 +156,7 @@ impl<S: Storage> WritableSegment<S> {
         position: Position,
         header: &BatchHeader,
         offset: Offset,
-        progress: &mut Progress,
+        progress: &mut RecoveryProgress,
     ) -> Result<(), RecoveryFailure> {
         if let Some(max) = self.count(header)? {
             if self.offset_index.get()?.is_full() || self.time_index.get()?.is_full() {
@@ -205,7 +205,7 @@ impl<S: Storage> WritableSegment<S> {
         put: impl FnOnce(&str, Range<Position>) -> Result<()>,
     ) -> Result<u64, RecoveryFailure> {
         let start = source.position();
-        let mut progress = Progress::default();
+        let mut progress = RecoveryProgress::default();
         self.offset_index.get()?;
         self.time_index.get()?;
         while let Some((position, header)) = source.next_batch()? {

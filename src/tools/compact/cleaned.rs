@@ -2,7 +2,7 @@
 //!
 //! What the passes decided of each batch is known ([`Fates`]); carrying it out again gives the same bytes. The passes of a run
 //! have one clock, and what a batch becomes in several of them is what it becomes when all the records go at once, but for the
-//! first step of a batch of another form ([`History`]).
+//! first step of a batch of another form ([`CleanedHistory`]).
 
 use std::io;
 use std::mem;
@@ -17,16 +17,16 @@ use crate::io::storage::ReadFile;
 use crate::io::threads::lock;
 use crate::records::RecordSlot;
 use crate::records::filtered::{
-    BatchFilter, BatchRetention, BatchVerdict, FilterRules, Outcome, RecordFilter,
+    BatchFilter, BatchRetention, BatchVerdict, FilterRules, FilteredBatch, RecordFilter,
 };
 use crate::segment::offset_set::OffsetSet;
 use crate::segment::source::Access;
 use crate::segment::walk::LogWalk;
 use crate::types::{Offset, Position};
 
-/// Place in the original log at which to begin: a batch, or before it.
+/// SourcePosition in the original log at which to begin: a batch, or before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct SourcePosition {
     /// The number of the segment.
     log: usize,
     position: Position,
@@ -34,7 +34,7 @@ pub(super) struct Place {
     after: Offset,
 }
 
-impl Place {
+impl SourcePosition {
     /// The same, when batches up to this offset have been taken.
     #[must_use]
     pub(super) fn after(self, offset: Offset) -> Self {
@@ -45,14 +45,14 @@ impl Place {
 
 /// Batches that were written together.
 #[derive(Clone, Debug)]
-pub(super) struct Chunk {
+pub(super) struct CleanedChunk {
     /// Position in the new segment at which they begin.
     pub(super) begin: Position,
     /// Their place in the original log.
-    pub(super) place: Place,
+    pub(super) place: SourcePosition,
 }
 
-/// Outcome of batches, by their last offsets. All others are unchanged. All others are as they were.
+/// FilteredBatch of batches, by their last offsets. All others are unchanged. All others are as they were.
 #[derive(Debug, Default)]
 struct Fates {
     deleted: OffsetSet,
@@ -65,13 +65,13 @@ struct Fates {
 }
 
 impl Fates {
-    fn note(&mut self, header: &BatchHeader, outcome: &Outcome, gone: &[Offset]) {
+    fn note(&mut self, header: &BatchHeader, outcome: &FilteredBatch, gone: &[Offset]) {
         let last_offset = header.last_offset();
         match outcome {
-            Outcome::Unchanged => {}
-            Outcome::Deleted => self.deleted.insert(last_offset),
-            Outcome::Emptied(_) => self.emptied.insert(last_offset),
-            Outcome::Rewritten(new) => {
+            FilteredBatch::Unchanged => {}
+            FilteredBatch::Deleted => self.deleted.insert(last_offset),
+            FilteredBatch::Emptied(_) => self.emptied.insert(last_offset),
+            FilteredBatch::Rewritten(new) => {
                 self.rewritten.insert(last_offset);
                 if header.delete_horizon_ms().is_none() && new.delete_horizon_ms().is_some() {
                     self.dated.insert(last_offset);
@@ -92,9 +92,9 @@ impl Fates {
     }
 }
 
-/// Outcome of batches, in the order of their steps.
+/// FilteredBatch of batches, in the order of their steps.
 #[derive(Debug, Default)]
-pub(super) struct Steps {
+pub(super) struct DecisionLog {
     /// Of batches that have another form afterwards: magic 0 and 1 become magic 2, with other ends, and a delete horizon below
     /// 0 goes.
     first: Fates,
@@ -102,9 +102,9 @@ pub(super) struct Steps {
     rest: Fates,
 }
 
-impl Steps {
+impl DecisionLog {
     /// Notes what became of a batch, and which of its records went.
-    pub(super) fn note(&mut self, header: &BatchHeader, outcome: &Outcome, gone: &[Offset]) {
+    pub(super) fn note(&mut self, header: &BatchHeader, outcome: &FilteredBatch, gone: &[Offset]) {
         let fates = if takes_form(header) {
             &mut self.first
         } else {
@@ -149,15 +149,15 @@ impl RecordFilter for Again<'_> {
 
 /// The log as it was, and what the passes made of it.
 #[derive(Debug)]
-pub(super) struct History {
+pub(super) struct CleanedHistory {
     /// Its `.log` files, by base offset.
     logs: Vec<(Offset, Content)>,
     rules: FilterRules,
     /// Of passes that are over: while one looks at a segment, that is as the passes before left it.
-    steps: Mutex<Steps>,
+    steps: Mutex<DecisionLog>,
 }
 
-impl History {
+impl CleanedHistory {
     pub(super) fn new(logs: Vec<(Offset, Content)>, rules: FilterRules) -> Self {
         Self {
             logs,
@@ -166,21 +166,21 @@ impl History {
         }
     }
 
-    fn steps(&self) -> MutexGuard<'_, Steps> {
+    fn steps(&self) -> MutexGuard<'_, DecisionLog> {
         lock(&self.steps)
     }
 
     /// A pass is over: what it did has been done.
-    pub(super) fn add_all(&self, pass: Steps) {
+    pub(super) fn add_all(&self, pass: DecisionLog) {
         let mut steps = self.steps();
         steps.first.add_all(pass.first);
         steps.rest.add_all(pass.rest);
     }
 
     /// A position in a segment that is as it was.
-    pub(super) fn place(&self, base_offset: Offset, position: Position) -> Place {
+    pub(super) fn place(&self, base_offset: Offset, position: Position) -> SourcePosition {
         let log = self.logs.partition_point(|(base, _)| *base < base_offset);
-        Place {
+        SourcePosition {
             log,
             position,
             after: Offset::MIN,
@@ -191,13 +191,17 @@ impl History {
 /// The `.log` of a segment that passes have made.
 #[derive(Debug)]
 pub(super) struct CleanedLog {
-    history: Arc<History>,
-    chunks: Vec<Chunk>,
+    history: Arc<CleanedHistory>,
+    chunks: Vec<CleanedChunk>,
     length: u64,
 }
 
 impl CleanedLog {
-    pub(super) fn new(history: &Arc<History>, chunks: Vec<Chunk>, length: u64) -> Self {
+    pub(super) fn new(
+        history: &Arc<CleanedHistory>,
+        chunks: Vec<CleanedChunk>,
+        length: u64,
+    ) -> Self {
         Self {
             history: Arc::clone(history),
             chunks,
@@ -212,7 +216,7 @@ impl CleanedLog {
     }
 
     /// Finds the place in the original log from which to come to this position.
-    pub(super) fn place(&self, position: Position) -> Option<Place> {
+    pub(super) fn place(&self, position: Position) -> Option<SourcePosition> {
         let chunk = self.chunks.get(self.chunk_at(position));
         chunk.map(|chunk| chunk.place)
     }
@@ -338,7 +342,7 @@ impl Making {
         Ok(())
     }
 
-    fn walk_from(&self, history: &History, position: Position) -> Result<Option<LogWalk>> {
+    fn walk_from(&self, history: &CleanedHistory, position: Position) -> Result<Option<LogWalk>> {
         let Some((_, content)) = history.logs.get(self.log) else {
             return Ok(None);
         };
@@ -399,7 +403,7 @@ impl Making {
                 let done = self
                     .filter
                     .filter(batch, &header, &mut again, &mut self.spare)?;
-                if let Outcome::Rewritten(new) | Outcome::Emptied(new) = done.outcome {
+                if let FilteredBatch::Rewritten(new) | FilteredBatch::Emptied(new) = done.outcome {
                     header = new;
                 }
                 mem::swap(&mut self.changed, &mut self.spare);

@@ -1,6 +1,6 @@
 //! Selection of the batches and records that stay (`Cleaner.cleanInto`, `Cleaner.shouldRetainRecord`).
 
-use super::transactions::Transactions;
+use super::transactions::WalkedTransactions;
 use crate::error::Result;
 use crate::format::batch::BatchHeader;
 use crate::format::entry::AbortedTxn;
@@ -46,7 +46,7 @@ pub(super) fn digests_of(slots: &[RecordSlot], source: &[u8], out: &mut Vec<Dige
 /// Filter for the batches of a segment.
 pub(super) struct CleanerFilter<'a> {
     map: &'a OffsetMap,
-    transactions: &'a mut Transactions,
+    transactions: &'a mut WalkedTransactions,
     producers: &'a ProducerStateManager,
     upper_bound: Offset,
     tombstones: Tombstones,
@@ -63,7 +63,7 @@ impl<'a> CleanerFilter<'a> {
     /// A batch that ends where the range does (`upper_bound`) stays in any case: else the log would seem to end before.
     pub(super) const fn new(
         map: &'a OffsetMap,
-        transactions: &'a mut Transactions,
+        transactions: &'a mut WalkedTransactions,
         producers: &'a ProducerStateManager,
         upper_bound: Offset,
         tombstones: Tombstones,

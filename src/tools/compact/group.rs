@@ -5,9 +5,9 @@ use crate::io::storage::Storage;
 use crate::types::Offset;
 use crate::write::{SegmentInfo, WritableLog};
 
-/// Sizes of a segment that decide about grouping.
+/// SegmentSizes of a segment that decide about grouping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Sizes {
+struct SegmentSizes {
     base_offset: Offset,
     log: u64,
     offset_index: u64,
@@ -27,7 +27,7 @@ pub(super) fn group<S: Storage>(
     let mut sizes = Vec::with_capacity(segments.len());
     for info in segments {
         let mut segment = log.open_closed(info.base_offset)?;
-        sizes.push(Sizes {
+        sizes.push(SegmentSizes {
             base_offset: info.base_offset,
             log: info.size,
             offset_index: segment.offset_index()?.size_in_bytes() as u64,
@@ -35,7 +35,7 @@ pub(super) fn group<S: Storage>(
         });
         segment.close_handlers();
     }
-    let limits = Sizes {
+    let limits = SegmentSizes {
         base_offset: first_uncleanable_offset,
         log: u64::try_from(log.config().segment_bytes).unwrap_or_default(),
         offset_index: u64::try_from(log.config().segment_index_bytes).unwrap_or_default(),
@@ -45,15 +45,15 @@ pub(super) fn group<S: Storage>(
 }
 
 /// `limits.base_offset` is the first uncleanable offset.
-fn group_sizes(sizes: &[Sizes], limits: &Sizes) -> Vec<Vec<Offset>> {
-    let mut groups: Vec<(Sizes, Vec<Offset>)> = Vec::new();
+fn group_sizes(sizes: &[SegmentSizes], limits: &SegmentSizes) -> Vec<Vec<Offset>> {
+    let mut groups: Vec<(SegmentSizes, Vec<Offset>)> = Vec::new();
     for (at, &next) in sizes.iter().enumerate() {
         let after = sizes.get(at.saturating_add(1));
         let reach = after
             .map_or(limits.base_offset, |after| after.base_offset)
             .saturating_sub(1);
         if let Some((sum, bases)) = groups.last_mut() {
-            let joined = Sizes {
+            let joined = SegmentSizes {
                 base_offset: next.base_offset,
                 log: sum.log.saturating_add(next.log),
                 offset_index: sum.offset_index.saturating_add(next.offset_index),
@@ -80,8 +80,8 @@ fn group_sizes(sizes: &[Sizes], limits: &Sizes) -> Vec<Vec<Offset>> {
 mod tests {
     use super::*;
 
-    fn sizes(of: &[(Offset, u64)]) -> Vec<Sizes> {
-        let sizes = of.iter().map(|&(base_offset, log)| Sizes {
+    fn sizes(of: &[(Offset, u64)]) -> Vec<SegmentSizes> {
+        let sizes = of.iter().map(|&(base_offset, log)| SegmentSizes {
             base_offset,
             log,
             offset_index: 8,
@@ -91,7 +91,7 @@ mod tests {
     }
 
     fn groups(of: &[(Offset, u64)], log: u64, index: u64, end: Offset) -> Vec<Vec<Offset>> {
-        let limits = Sizes {
+        let limits = SegmentSizes {
             base_offset: end,
             log,
             offset_index: index,

@@ -37,7 +37,7 @@ mod turn;
 
 pub(crate) use self::rehearsal::Rehearsal;
 #[cfg(feature = "internal")]
-pub use self::turn::Turn;
+pub use self::turn::CleaningPass;
 pub use self::turn::{CleanedTo, CleanerLines};
 
 use std::sync::Arc;
@@ -46,8 +46,8 @@ use self::cleanable::Cleanable;
 use self::filter::{CleanerFilter, Tombstones};
 use self::group::group;
 use self::meter::Meter;
-use self::output::Output;
-use self::transactions::Transactions;
+use self::output::CleanedSegments;
+use self::transactions::WalkedTransactions;
 use crate::compress::DecodeLimit;
 use crate::error::{Error, Result};
 use crate::format::batch::{BatchHeader, HEADER_SIZE_UP_TO_MAGIC, MAGIC_AT};
@@ -203,7 +203,7 @@ impl Cleaner {
             legacy_horizon_ms,
             upper_bound: to,
             map: &self.map,
-            transactions: Transactions::default(),
+            transactions: WalkedTransactions::default(),
             batches: BatchFilter::new(rules(log.config(), now_ms))?,
             stats: CleanerStats {
                 end_offset,
@@ -244,7 +244,7 @@ impl Cleaner {
     ) -> Result<()> {
         self.map.clear();
         let dirty = log.segments_between(start, end);
-        let mut transactions = Transactions::default();
+        let mut transactions = WalkedTransactions::default();
         transactions.add(log.aborted_between(start, end)?);
         let mut keys = KeyFilter {
             map: &mut self.map,
@@ -266,7 +266,7 @@ impl Cleaner {
             let mut segment = log.open_closed(info.base_offset)?;
             let from = segment.offset_index()?.lookup(start)?.position;
             let mut walk =
-                Batches::new(log, &segment, Position::try_from(from).unwrap_or_default())?;
+                SegmentBatches::new(log, &segment, Position::try_from(from).unwrap_or_default())?;
             segment.close_handlers();
             while let Some((position, header)) = walk.next(self.settings.checks_batches)? {
                 let batch = walk.bytes(position, &header)?;
@@ -301,7 +301,7 @@ fn rules(config: &LogConfig, now_ms: TimestampMs) -> FilterRules {
 /// Takes keys into the map.
 struct KeyFilter<'a> {
     map: &'a mut OffsetMap,
-    transactions: Transactions,
+    transactions: WalkedTransactions,
     start: Offset,
     is_full: bool,
     digests: Vec<Digest>,
@@ -344,7 +344,7 @@ impl RecordFilter for KeyFilter<'_> {
 }
 
 /// The batches of a segment, all of them whole.
-struct Batches {
+struct SegmentBatches {
     walk: LogWalk,
     size: u64,
     /// The offset after the last batch so far; at first there is none below.
@@ -353,7 +353,7 @@ struct Batches {
     next_base_offset: Offset,
 }
 
-impl Batches {
+impl SegmentBatches {
     fn new<S: Storage>(
         log: &WritableLog<S>,
         segment: &WritableSegment<S>,
@@ -414,7 +414,7 @@ struct Pass<'a> {
     legacy_horizon_ms: TimestampMs,
     upper_bound: Offset,
     map: &'a OffsetMap,
-    transactions: Transactions,
+    transactions: WalkedTransactions,
     batches: BatchFilter,
     stats: CleanerStats,
 }
@@ -429,7 +429,7 @@ impl Pass<'_> {
         let (Some(&first), Some(&last)) = (group.first(), group.last()) else {
             return Ok(());
         };
-        let mut output = Output::new(log.create_cleaned(first, self.now_ms)?);
+        let mut output = CleanedSegments::new(log.create_cleaned(first, self.now_ms)?);
         let written = self.write_group(log, group, &mut output);
         let finished = written.and_then(|()| {
             let modified_ms = log.segment_modified_ms(last)?;
@@ -456,7 +456,7 @@ impl Pass<'_> {
         &mut self,
         log: &WritableLog<S>,
         group: &[Offset],
-        output: &mut Output<S>,
+        output: &mut CleanedSegments<S>,
     ) -> Result<()> {
         for (at, &base_offset) in group.iter().enumerate() {
             let mut segment = log.open_closed(base_offset)?;
@@ -468,7 +468,7 @@ impl Pass<'_> {
             self.transactions
                 .add(log.aborted_between(base_offset, end)?);
             let modified_ms = log.segment_modified_ms(base_offset)?;
-            let source = Batches::new(log, &segment, 0)?;
+            let source = SegmentBatches::new(log, &segment, 0)?;
             segment.close_handlers();
             let tombstones = Tombstones {
                 now_ms: self.now_ms,
@@ -483,9 +483,9 @@ impl Pass<'_> {
     fn write_segment<S: Storage>(
         &mut self,
         log: &WritableLog<S>,
-        (base_offset, mut source): (Offset, Batches),
+        (base_offset, mut source): (Offset, SegmentBatches),
         tombstones: Tombstones,
-        output: &mut Output<S>,
+        output: &mut CleanedSegments<S>,
     ) -> Result<()> {
         let mut filter = CleanerFilter::new(
             self.map,

@@ -2,7 +2,7 @@
 
 use std::mem;
 
-use super::cleaned::{Chunk, Place};
+use super::cleaned::{CleanedChunk, SourcePosition};
 use crate::error::Result;
 use crate::format::batch::BatchHeader;
 use crate::format::entry::AbortedTxn;
@@ -16,7 +16,7 @@ use crate::write::WritableLog;
 const WRITE_AT: usize = 1 << 20;
 
 /// New segments, in order, and batches on their way into the last one.
-pub(super) struct Output<S: Storage> {
+pub(super) struct CleanedSegments<S: Storage> {
     done: Vec<WritableSegment<S>>,
     current: WritableSegment<S>,
     pub(super) bytes: Vec<u8>,
@@ -26,10 +26,10 @@ pub(super) struct Output<S: Storage> {
     /// The highest leader epoch that the current segment was offered.
     epoch: i32,
     /// Of each segment, where its bytes come from; empty where nobody asks.
-    recipes: Vec<Vec<Chunk>>,
+    recipes: Vec<Vec<CleanedChunk>>,
 }
 
-impl<S: Storage> Output<S> {
+impl<S: Storage> CleanedSegments<S> {
     pub(super) fn new(first: WritableSegment<S>) -> Self {
         Self {
             done: Vec::new(),
@@ -43,18 +43,18 @@ impl<S: Storage> Output<S> {
     }
 
     /// Says where the next batch comes from: it may be the first of those that are written together.
-    pub(super) fn note_source(&mut self, place: Place) {
+    pub(super) fn note_source(&mut self, place: SourcePosition) {
         if let Some(recipe) = self.recipes.last_mut().filter(|_| self.headers.is_empty()) {
             let begin = self.current.size();
             // None of the batches before left anything.
             recipe.pop_if(|chunk| chunk.begin == begin);
             let place = place.after(self.passed);
-            recipe.push(Chunk { begin, place });
+            recipe.push(CleanedChunk { begin, place });
         }
     }
 
     /// Of each segment its base offset, its length and where its bytes come from.
-    pub(super) fn take_recipes(&mut self) -> Vec<(Offset, u64, Vec<Chunk>)> {
+    pub(super) fn take_recipes(&mut self) -> Vec<(Offset, u64, Vec<CleanedChunk>)> {
         let segments = self.done.iter().chain([&self.current]);
         let recipes = mem::take(&mut self.recipes);
         segments

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::cleaned::{Chunk, CleanedLog, History, Place, Steps};
+use super::cleaned::{CleanedChunk, CleanedHistory, CleanedLog, DecisionLog, SourcePosition};
 use super::rules;
 use crate::error::Result;
 use crate::format::batch::BatchHeader;
@@ -12,7 +12,7 @@ use crate::format::file_name::{FileKind, FileName, FileState};
 use crate::io::overlay::Overlay;
 use crate::io::storage::ReadFolder as _;
 use crate::load::Plan;
-use crate::records::filtered::Outcome;
+use crate::records::filtered::FilteredBatch;
 use crate::segment::files::name_of;
 use crate::types::{Offset, Position, TimestampMs};
 use crate::write::{WritableLog, WriteOptions};
@@ -27,9 +27,9 @@ const CLEANED_LOG: &str = ".log.cleaned";
 #[derive(Debug)]
 pub(crate) struct Rehearsal {
     folder: Overlay,
-    history: Arc<History>,
-    /// Outcome of batches in the present pass.
-    pass: Steps,
+    history: Arc<CleanedHistory>,
+    /// FilteredBatch of batches in the present pass.
+    pass: DecisionLog,
     /// The segments that a pass made, by base offset.
     cleaned: BTreeMap<Offset, Arc<CleanedLog>>,
 }
@@ -57,15 +57,15 @@ impl Rehearsal {
         logs.sort_by_key(|&(base_offset, _)| base_offset);
         let rehearsal = Self {
             folder,
-            history: Arc::new(History::new(logs, rules)),
-            pass: Steps::default(),
+            history: Arc::new(CleanedHistory::new(logs, rules)),
+            pass: DecisionLog::default(),
             cleaned: BTreeMap::new(),
         };
         Ok((log, rehearsal))
     }
 
     /// Notes what this pass made of a batch, and which of its records it took out.
-    pub(super) fn note(&mut self, header: &BatchHeader, outcome: &Outcome, gone: &[Offset]) {
+    pub(super) fn note(&mut self, header: &BatchHeader, outcome: &FilteredBatch, gone: &[Offset]) {
         self.pass.note(header, outcome, gone);
     }
 
@@ -75,14 +75,14 @@ impl Rehearsal {
     }
 
     /// Finds the place in the original log from which to come to this position of a segment.
-    pub(super) fn place(&self, base_offset: Offset, position: Position) -> Place {
+    pub(super) fn place(&self, base_offset: Offset, position: Position) -> SourcePosition {
         let cleaned = self.cleaned.get(&base_offset);
         let place = cleaned.and_then(|log| log.place(position));
         place.unwrap_or_else(|| self.history.place(base_offset, position))
     }
 
     /// New segments, whose bytes come from there, take the place of others.
-    pub(super) fn replace(&mut self, old: &[Offset], new: Vec<(Offset, u64, Vec<Chunk>)>) {
+    pub(super) fn replace(&mut self, old: &[Offset], new: Vec<(Offset, u64, Vec<CleanedChunk>)>) {
         for base_offset in old {
             self.cleaned.remove(base_offset);
         }

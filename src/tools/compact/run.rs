@@ -17,11 +17,11 @@ use crate::io::storage::{ReadFolder, Storage};
 use crate::io::threads::{into_inner, lock, processors};
 use crate::load::{LoadRequest, plan_of};
 use crate::log::config::LogConfig;
-use crate::log::dir::{CLEANER, DirState, Offsets, PathKind, dir_above, folder_name};
+use crate::log::dir::{CLEANER, DirState, PartitionOffsets, PathKind, dir_above, folder_name};
 use crate::segment::skipping::OnCorrupt;
 use crate::tools::progress::{Progress, Stage};
 use crate::tools::recover::report::{PartitionReport, RecoveryReport};
-use crate::tools::recover::{After, OnLoss, RecoverOptions, Unwritten, recover_into};
+use crate::tools::recover::{After, OnLoss, RecoverySettings, Unwritten, recover_into};
 use crate::tools::threads::in_order;
 use crate::types::{Offset, TimestampMs, TopicPartition};
 use crate::write::storage::{Identity, LogDirs};
@@ -113,9 +113,9 @@ pub(crate) fn compact(path: &Path, out: &Path, options: &CompactOptions) -> Resu
     })
 }
 
-fn how_to_recover(out: &Path, options: &CompactOptions) -> RecoverOptions {
+fn how_to_recover(out: &Path, options: &CompactOptions) -> RecoverySettings {
     let skips = options.on_corrupt == OnCorrupt::Skip;
-    RecoverOptions {
+    RecoverySettings {
         config: options.config.clone(),
         topics: options.topics.clone(),
         // Damage may lie where nothing would be checked.
@@ -130,7 +130,7 @@ fn how_to_recover(out: &Path, options: &CompactOptions) -> RecoverOptions {
         out: Some(out.to_path_buf()),
         disk: Disk::default().counting(options.progress.counter()),
         progress: Arc::clone(&options.progress),
-        ..RecoverOptions::at(options.now_ms)
+        ..RecoverySettings::at(options.now_ms)
     }
 }
 
@@ -167,7 +167,7 @@ struct Compacting<'a> {
     out: &'a Path,
     options: &'a CompactOptions,
     settings: CleanerSettings,
-    high_watermarks: Arc<Offsets>,
+    high_watermarks: Arc<PartitionOffsets>,
     done: Mutex<Vec<PartitionCompaction>>,
 }
 

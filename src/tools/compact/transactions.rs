@@ -22,7 +22,7 @@ use crate::types::Offset;
 
 /// An aborted transaction that a walk is in.
 #[derive(Debug)]
-struct Ongoing {
+struct AbortedTransaction {
     txn: AbortedTxn,
     was_met: bool,
 }
@@ -32,10 +32,10 @@ type Waiting = Reverse<(Offset, Offset, i64, Offset, i16)>;
 
 /// The transactions of the batches that a walk meets.
 #[derive(Debug, Default)]
-pub(super) struct Transactions {
+pub(super) struct WalkedTransactions {
     /// Producers that have committed data so far, whose marker is still to come.
     committed: BTreeSet<i64>,
-    aborted: BTreeMap<i64, Ongoing>,
+    aborted: BTreeMap<i64, AbortedTransaction>,
     waiting: BinaryHeap<Waiting>,
 }
 
@@ -57,7 +57,7 @@ impl Decision {
     }
 }
 
-impl Transactions {
+impl WalkedTransactions {
     /// Learns of aborted transactions that later batches may be in.
     pub(super) fn add(&mut self, aborted: Vec<AbortedTxn>) {
         let waiting = aborted.into_iter().map(|txn| {
@@ -120,7 +120,7 @@ impl Transactions {
                 last_offset,
                 last_stable_offset: stable,
             };
-            let ongoing = Ongoing {
+            let ongoing = AbortedTransaction {
                 txn,
                 was_met: false,
             };

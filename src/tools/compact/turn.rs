@@ -11,7 +11,7 @@ use crate::io::atomic;
 use crate::io::disk::Disk;
 use crate::io::storage::Storage;
 use crate::io::threads::{into_inner, lock};
-use crate::log::dir::{CLEANER, Offsets, read_parsed};
+use crate::log::dir::{CLEANER, PartitionOffsets, read_parsed};
 use crate::types::{Offset, TimestampMs, TopicPartition};
 use crate::write::WritableLog;
 
@@ -48,8 +48,8 @@ pub struct CleanerLines<'a> {
     log_dir: &'a Path,
     disk: &'a Disk,
     /// As they were read.
-    before: Offsets,
-    lines: Mutex<Offsets>,
+    before: PartitionOffsets,
+    lines: Mutex<PartitionOffsets>,
 }
 
 impl<'a> CleanerLines<'a> {
@@ -93,12 +93,12 @@ impl<'a> CleanerLines<'a> {
 /// A partition's line in the checkpoint of a log dir.
 #[derive(Debug)]
 pub struct CleanerLine<'a> {
-    lines: &'a Mutex<Offsets>,
+    lines: &'a Mutex<PartitionOffsets>,
     partition: &'a TopicPartition,
 }
 
 impl CleanerLine<'_> {
-    fn lines(&self) -> MutexGuard<'_, Offsets> {
+    fn lines(&self) -> MutexGuard<'_, PartitionOffsets> {
         lock(self.lines)
     }
 }
@@ -116,7 +116,7 @@ impl CleanedTo for CleanerLine<'_> {
 
 /// Result of a turn.
 #[derive(Debug)]
-pub struct Turn {
+pub struct CleaningPass {
     /// Range of the compaction.
     pub cleanable: Cleanable,
     /// Statistics of the passes; `None` if compaction was not worth it; `None` where it was not worth it.
@@ -134,7 +134,7 @@ impl Cleaner {
         log: &mut WritableLog<S>,
         cleaned_to: &mut impl CleanedTo,
         now_ms: TimestampMs,
-    ) -> Result<Turn> {
+    ) -> Result<CleaningPass> {
         let cleanable = Cleanable::of(log, cleaned_to.get()?, now_ms)?;
         let first_dirty = cleanable.first_dirty_offset;
         if cleanable.is_reset {
@@ -144,7 +144,7 @@ impl Cleaner {
             .dirtiness
             .is_due(log.config().min_cleanable_dirty_ratio)
         {
-            return Ok(Turn {
+            return Ok(CleaningPass {
                 cleanable,
                 outcome: None,
             });
@@ -157,7 +157,7 @@ impl Cleaner {
             Err(error @ (Error::Io { .. } | Error::Interrupted)) => return Err(error),
             _ => cleaned_to.set(end)?,
         }
-        Ok(Turn {
+        Ok(CleaningPass {
             cleanable,
             outcome: Some(outcome),
         })

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use crate::error::{Error, Result};
 use crate::format::put::Put;
-use crate::tables::decode::Fault;
-use crate::tables::topic::{Decoded, Decoder, Part, Record, Show, Topic};
+use crate::tables::decode::DecodeFault;
+use crate::tables::topic::{Decoded, DecodedRecord, MessageDecoder, RecordPart, Show, Topic};
 use crate::tables::value::{Fields, Value};
 use crate::types::Offset;
 
@@ -36,7 +36,7 @@ pub(super) fn put_record(
     prefix: &str,
     to: &mut Vec<u8>,
 ) -> Result<()> {
-    let mut decoder = Decoder::new()?;
+    let mut decoder = MessageDecoder::new()?;
     let record = decoder.decode(topic, key, value);
     prefix.put(to);
     if topic.is_keyed() {
@@ -44,8 +44,10 @@ pub(super) fn put_record(
     }
     "payload: ".put(to);
     match (topic, &record.value) {
-        (Topic::ClusterMetadata, Part::Message(message)) => put_metadata(&record, message, to),
-        (Topic::RemoteLogMetadata, Part::Message(message))
+        (Topic::ClusterMetadata, RecordPart::Message(message)) => {
+            put_metadata(&record, message, to);
+        }
+        (Topic::RemoteLogMetadata, RecordPart::Message(message))
             if put_remote(&record, message.fields, to) => {}
         (Topic::ClusterMetadata, value) => put_error("Error at ", offset, fault_of(value), to),
         (_, value) => put_error("Error at offset ", offset, fault_of(value), to),
@@ -53,16 +55,16 @@ pub(super) fn put_record(
     Ok(())
 }
 
-fn fault_of(part: &Part<'_>) -> Fault {
+fn fault_of(part: &RecordPart<'_>) -> DecodeFault {
     let expected = match part {
-        Part::Raw(fault) => return *fault,
-        Part::Null => "a value",
-        Part::Message(_) => "a kind that the tool knows",
+        RecordPart::Raw(fault) => return *fault,
+        RecordPart::Null => "a value",
+        RecordPart::Message(_) => "a kind that the tool knows",
     };
-    Fault { expected, at: 0 }
+    DecodeFault { expected, at: 0 }
 }
 
-fn put_error(title: &str, offset: Offset, fault: Fault, to: &mut Vec<u8>) {
+fn put_error(title: &str, offset: Offset, fault: DecodeFault, to: &mut Vec<u8>) {
     title.put(to);
     offset.put(to);
     ", skipping. At byte ".put(to);
@@ -71,9 +73,9 @@ fn put_error(title: &str, offset: Offset, fault: Fault, to: &mut Vec<u8>) {
     fault.expected.put(to);
 }
 
-fn put_keyed(record: &Record<'_>, offset: Offset, to: &mut Vec<u8>) -> Result<()> {
+fn put_keyed(record: &DecodedRecord<'_>, offset: Offset, to: &mut Vec<u8>) -> Result<()> {
     let Some(number) = record.key_version else {
-        if matches!(record.key, Part::Null) {
+        if matches!(record.key, RecordPart::Null) {
             let expected = "a key, which the decoder needs";
             return Err(Error::invalid("message key", 0, expected, "none"));
         }
@@ -90,13 +92,13 @@ fn put_keyed(record: &Record<'_>, offset: Offset, to: &mut Vec<u8>) -> Result<()
             offset.put(to);
             ", skipping.".put(to);
         }
-        (_, Part::Message(key), value @ (Part::Message(_) | Part::Null)) => {
+        (_, RecordPart::Message(key), value @ (RecordPart::Message(_) | RecordPart::Null)) => {
             "{\"type\":\"".put(to);
             number.put(to);
             "\",\"data\":".put(to);
             key.put_json(Show::ALL, to);
             "} payload: ".put(to);
-            if let Part::Message(value) = value {
+            if let RecordPart::Message(value) = value {
                 "{\"version\":\"".put(to);
                 value.version().put(to);
                 "\",\"data\":".put(to);
@@ -106,14 +108,14 @@ fn put_keyed(record: &Record<'_>, offset: Offset, to: &mut Vec<u8>) -> Result<()
                 "<DELETE>".put(to);
             }
         }
-        (_, Part::Message(_), part) | (_, part, _) => {
+        (_, RecordPart::Message(_), part) | (_, part, _) => {
             put_error("Error at offset ", offset, fault_of(part), to);
         }
     }
     Ok(())
 }
 
-fn put_metadata(record: &Record<'_>, message: &Decoded<'_>, to: &mut Vec<u8>) {
+fn put_metadata(record: &DecodedRecord<'_>, message: &Decoded<'_>, to: &mut Vec<u8>) {
     "{\"type\":\"".put(to);
     record.name().unwrap_or_default().put(to);
     "\",\"version\":".put(to);
@@ -124,7 +126,7 @@ fn put_metadata(record: &Record<'_>, message: &Decoded<'_>, to: &mut Vec<u8>) {
 }
 
 /// As Java's `toString` of what Kafka makes of the message; false for a kind that the tool does not decode.
-fn put_remote(record: &Record<'_>, fields: Fields<'_>, to: &mut Vec<u8>) -> bool {
+fn put_remote(record: &DecodedRecord<'_>, fields: Fields<'_>, to: &mut Vec<u8>) -> bool {
     let state = |name: &str, states: &[&'static str]| {
         let number = fields.get(name).narrow::<usize>();
         number.and_then(|number| states.get(number).copied())

@@ -1,4 +1,4 @@
-//! Findings that are printed at the end, on the error stream (`DumpLogSegments.main`, `TimeIndexDumpErrors`).
+//! DumpFindings that are printed at the end, on the error stream (`DumpLogSegments.main`, `TimeIndexDumpErrors`).
 //!
 //! Kafka's tool keeps them in hash maps by absolute path and prints them in the maps' order; so do we, by the same hash.
 
@@ -8,9 +8,9 @@ use crate::format::varint::{get_varlong, put_varlong};
 use crate::types::{Offset, TimestampMs};
 
 /// Two numbers that should have agreed.
-type Pair = (i64, i64);
+type Mismatch = (i64, i64);
 
-/// Findings of one kind, by file in the order of their first.
+/// DumpFindings of one kind, by file in the order of their first.
 #[derive(Debug)]
 struct ByFile<T> {
     files: Vec<(String, T)>,
@@ -81,7 +81,7 @@ impl Gaps {
         self.last = from;
     }
 
-    fn pairs(&self) -> impl Iterator<Item = Pair> {
+    fn pairs(&self) -> impl Iterator<Item = Mismatch> {
         let (mut at, mut last) = (0, 0i64);
         std::iter::from_fn(move || {
             let from = last.wrapping_add(get_varlong(&self.bytes, &mut at)?);
@@ -94,17 +94,17 @@ impl Gaps {
 
 /// Everything found so far.
 #[derive(Debug, Default)]
-pub(super) struct Findings {
-    index_mismatches: ByFile<Vec<Pair>>,
-    time_mismatches: ByFile<Vec<Pair>>,
-    out_of_order: ByFile<Vec<Pair>>,
-    not_found: ByFile<Vec<Pair>>,
+pub(super) struct DumpFindings {
+    index_mismatches: ByFile<Vec<Mismatch>>,
+    time_mismatches: ByFile<Vec<Mismatch>>,
+    out_of_order: ByFile<Vec<Mismatch>>,
+    not_found: ByFile<Vec<Mismatch>>,
     gaps: ByFile<Gaps>,
     /// Something says that the data is damaged.
     pub(super) damaged: bool,
 }
 
-impl Findings {
+impl DumpFindings {
     /// An index entry's batch ends with another offset.
     pub(super) fn index_mismatch(&mut self, file: &str, index: Offset, log: Offset) {
         self.damaged = true;
@@ -195,8 +195,8 @@ impl Findings {
 }
 
 /// As a `TreeMap` would hold them: by the first number, the last one put in stays.
-fn sorted(pairs: impl Iterator<Item = Pair>) -> Vec<Pair> {
-    let mut pairs: Vec<Pair> = pairs.collect();
+fn sorted(pairs: impl Iterator<Item = Mismatch>) -> Vec<Mismatch> {
+    let mut pairs: Vec<Mismatch> = pairs.collect();
     pairs.sort_by_key(|pair| pair.0);
     pairs.reverse();
     // A stable sort reversed: of equal keys the last put in comes first, and stays.
@@ -209,7 +209,7 @@ fn sorted(pairs: impl Iterator<Item = Pair>) -> Vec<Pair> {
 mod tests {
     use super::*;
 
-    fn report(findings: &Findings) -> String {
+    fn report(findings: &DumpFindings) -> String {
         let mut err = Vec::new();
         findings.report(&mut err).unwrap();
         String::from_utf8(err).unwrap()
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn pairs_come_sorted_and_the_last_of_a_kind_stays() {
-        let mut findings = Findings::default();
+        let mut findings = DumpFindings::default();
         findings.index_mismatch("/a", 5, 1);
         findings.index_mismatch("/a", 7, 2);
         findings.index_mismatch("/a", 5, 3);
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn a_gap_alone_is_no_damage() {
-        let mut findings = Findings::default();
+        let mut findings = DumpFindings::default();
         findings.gap("/b", -1, 4);
         findings.gap("/b", 9, 12);
         assert!(!findings.damaged);

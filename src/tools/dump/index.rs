@@ -4,16 +4,16 @@
 //! among them; it ends at the first entry, other than the very first, whose offset is the base. So do we.
 
 use super::Options;
-use super::findings::Findings;
+use super::findings::DumpFindings;
 use super::log::largest_timestamp;
 use super::records::LenientDecoder;
-use super::target::{Target, open};
-use super::text::{Text, put};
-use super::walk::{Frame, frame_at};
+use super::target::{DumpTarget, open};
+use super::text::{TextOutput, put};
+use super::walk::{BatchFrame, frame_at};
 use crate::error::{Error, Result};
 use crate::format::entry::{OFFSET_ENTRY_SIZE, OffsetPosition, TIME_ENTRY_SIZE, TimestampOffset};
 use crate::format::file_name::FileKind;
-use crate::index::read::Slot;
+use crate::index::read::IndexEntry;
 use crate::index::search;
 use crate::segment::source::{Access, SegmentSource};
 use crate::types::{NO_TIMESTAMP, Offset, Position};
@@ -22,14 +22,14 @@ use crate::types::{NO_TIMESTAMP, Offset, Position};
 const OFFSET_WORDS: usize = OFFSET_ENTRY_SIZE / 4;
 
 /// An index file as slots.
-struct Slots {
+struct RawSlots {
     bytes: SegmentSource,
     size: usize,
     base_offset: Offset,
 }
 
-impl Slots {
-    fn open(target: &Target, kind: FileKind, size: usize, access: Access) -> Result<Self> {
+impl RawSlots {
+    fn open(target: &DumpTarget, kind: FileKind, size: usize, access: Access) -> Result<Self> {
         let bytes = if target.name.ends_with(kind.suffix()) {
             open(&target.path, access)?
         } else {
@@ -54,18 +54,18 @@ impl Slots {
         slot.saturating_mul(self.size as u64)
     }
 
-    fn entry<E: Slot<N>, const N: usize>(&mut self, slot: u64) -> Result<Option<E>> {
+    fn entry<E: IndexEntry<N>, const N: usize>(&mut self, slot: u64) -> Result<Option<E>> {
         let bytes = self.bytes.bytes(self.position_of(slot), self.size)?;
         let slot = bytes.first_chunk();
         Ok(slot.map(|slot| E::decode(self.base_offset, slot)))
     }
 
-    /// Slot `n` of an offset index; `None` beyond the end.
+    /// IndexEntry `n` of an offset index; `None` beyond the end.
     fn offset_entry(&mut self, n: u64) -> Result<Option<OffsetPosition>> {
         self.entry(n)
     }
 
-    /// Slot `n` of a time index; `None` beyond the end.
+    /// IndexEntry `n` of a time index; `None` beyond the end.
     fn time_entry(&mut self, n: u64) -> Result<Option<TimestampOffset>> {
         self.entry(n)
     }
@@ -109,14 +109,14 @@ impl Slots {
 /// # Errors
 /// `CorruptIndex` where an entry points to no batch or the sanity check fails, `CorruptRecord`, `Io`.
 pub(super) fn dump_index(
-    target: &Target,
+    target: &DumpTarget,
     options: &Options,
-    text: &mut Text<'_>,
-    findings: &mut Findings,
+    text: &mut TextOutput<'_>,
+    findings: &mut DumpFindings,
 ) -> Result<()> {
     target.base_offset()?;
     let mut log = target.open_beside(FileKind::Log.suffix(), Access::Headers)?;
-    let mut index = Slots::open(
+    let mut index = RawSlots::open(
         target,
         FileKind::OffsetIndex,
         OFFSET_ENTRY_SIZE,
@@ -161,11 +161,11 @@ pub(super) fn dump_index(
 /// The batch that slot `n` points to, whole within `window` bytes.
 fn frame_for(
     log: &mut SegmentSource,
-    index: &Slots,
+    index: &RawSlots,
     n: u64,
     entry: OffsetPosition,
     window: i32,
-) -> Result<Frame> {
+) -> Result<BatchFrame> {
     let size = log.len();
     let fault = |expected: String, found: String| {
         // The position stands after the offset.
@@ -194,20 +194,20 @@ fn in_log(position: i32, size: u64) -> Option<Position> {
 /// # Errors
 /// `CorruptIndex` where the sanity check fails or an index points outside the log, `CorruptRecord`, `Io`.
 pub(super) fn dump_time_index(
-    target: &Target,
+    target: &DumpTarget,
     options: &Options,
-    text: &mut Text<'_>,
-    findings: &mut Findings,
+    text: &mut TextOutput<'_>,
+    findings: &mut DumpFindings,
 ) -> Result<()> {
     target.base_offset()?;
     let log = target.open_beside(FileKind::Log.suffix(), Access::Records)?;
-    let index = Slots::open(
+    let index = RawSlots::open(
         target,
         FileKind::OffsetIndex,
         OFFSET_ENTRY_SIZE,
         Access::Headers,
     )?;
-    let mut times = Slots::open(
+    let mut times = RawSlots::open(
         target,
         FileKind::TimeIndex,
         TIME_ENTRY_SIZE,
@@ -218,7 +218,7 @@ pub(super) fn dump_time_index(
         put!(text, target.shown.as_str(), " passed sanity check.");
         return text.end_line();
     }
-    let mut search = Search::new(log, index);
+    let mut search = IndexSearch::new(log, index);
     let mut records = LenientDecoder::default();
     let mut previous = NO_TIMESTAMP;
     let mut n = 0u64;
@@ -257,7 +257,7 @@ pub(super) fn dump_time_index(
     Ok(())
 }
 
-fn time_sanity_check(times: &mut Slots) -> Result<()> {
+fn time_sanity_check(times: &mut RawSlots) -> Result<()> {
     let last_slot = times.len().saturating_sub(1);
     let (Some(first), Some(last)) = (times.time_entry(0)?, times.time_entry(last_slot)?) else {
         return times.sanity_check(times.base_offset, Ok(()));
@@ -281,17 +281,17 @@ fn time_sanity_check(times: &mut Slots) -> Result<()> {
 ///
 /// The tool walks from there to the end of the log each time, and dies of damage anywhere on that way. We walk it once:
 /// a walk that begins on a batch of the last one ends as that did.
-struct Search {
+struct IndexSearch {
     log: SegmentSource,
-    index: Slots,
+    index: RawSlots,
     /// A batch of the chain that is known to be sound to its end; nothing is known yet where it is `None`.
     chain: Option<Position>,
     /// The last search: where it began, for which offset, and where it ended.
     last: Option<(Position, Offset, Position)>,
 }
 
-impl Search {
-    const fn new(log: SegmentSource, index: Slots) -> Self {
+impl IndexSearch {
+    const fn new(log: SegmentSource, index: RawSlots) -> Self {
         Self {
             log,
             index,
@@ -301,7 +301,7 @@ impl Search {
     }
 
     /// The first batch that ends at or after `target`, and its last offset.
-    fn batch_for(&mut self, target: Offset) -> Result<Option<(Frame, Offset)>> {
+    fn batch_for(&mut self, target: Offset) -> Result<Option<(BatchFrame, Offset)>> {
         let size = self.log.len();
         let found = self.index.lookup(target)?;
         let from = in_log(found, size).ok_or_else(|| {
@@ -358,15 +358,15 @@ mod tests {
     use super::*;
 
     /// An index of `entries` (offset 10 n + 10 at position 100 n + 100) and a tail of zeros.
-    fn slots(folder: &std::path::Path, entries: i32, zeros: usize) -> Slots {
+    fn slots(folder: &std::path::Path, entries: i32, zeros: usize) -> RawSlots {
         let path = folder.join("00000000000000000005.index");
         let written = (1..=entries)
             .flat_map(|n| [n.wrapping_mul(10), n.wrapping_mul(100)])
             .flat_map(i32::to_be_bytes);
         let tail = std::iter::repeat_n([0; OFFSET_ENTRY_SIZE], zeros).flatten();
         std::fs::write(&path, written.chain(tail).collect::<Vec<u8>>()).unwrap();
-        let target = Target::new(&path);
-        Slots::open(
+        let target = DumpTarget::new(&path);
+        RawSlots::open(
             &target,
             FileKind::OffsetIndex,
             OFFSET_ENTRY_SIZE,

@@ -4,12 +4,12 @@ use std::ops::Range;
 
 use super::control::put_control;
 use super::decoded::put_record;
-use super::findings::Findings;
-use super::records::{LenientDecoder, More, Record};
-use super::target::Target;
-use super::text::{Text, put};
-use super::walk::{Frame, frame_at};
-use super::{Decoder, Options};
+use super::findings::DumpFindings;
+use super::records::{DumpedRecord, LenientDecoder, More};
+use super::target::DumpTarget;
+use super::text::{TextOutput, put};
+use super::walk::{BatchFrame, frame_at};
+use super::{Options, PrintedAs};
 use crate::error::{Error, Result};
 use crate::format::batch::{
     ATTRIBUTES_AT, BatchHeader, LEGACY_ATTRIBUTES_AT, RECORD_BATCH_OVERHEAD,
@@ -30,7 +30,7 @@ const RECORD_INDENT: &str = "| ";
 /// As [`super::pieces::dump_log`].
 pub(super) fn largest_timestamp(
     log: &mut SegmentSource,
-    frame: &Frame,
+    frame: &BatchFrame,
     records: &mut LenientDecoder,
 ) -> Result<TimestampMs> {
     let header = frame.header(log)?;
@@ -49,7 +49,7 @@ pub(super) fn largest_timestamp(
 }
 
 /// Prints the line about the file's name.
-pub(super) fn headline(target: &Target, text: &mut Text<'_>) -> Result<()> {
+pub(super) fn headline(target: &DumpTarget, text: &mut TextOutput<'_>) -> Result<()> {
     if target.suffix() == Some(".log") {
         let base_offset = target.base_offset()?;
         put!(text, "Log starting offset: ", base_offset);
@@ -68,7 +68,11 @@ pub(super) fn headline(target: &Target, text: &mut Text<'_>) -> Result<()> {
 }
 
 /// The first half of a batch's line: what its header says by itself.
-fn batch_start(frame: &Frame, log: &mut SegmentSource, text: &mut Text<'_>) -> Result<BatchHeader> {
+fn batch_start(
+    frame: &BatchFrame,
+    log: &mut SegmentSource,
+    text: &mut TextOutput<'_>,
+) -> Result<BatchHeader> {
     if frame.is_legacy() {
         put!(text, "offset: ", frame.offset);
         return frame.header(log);
@@ -104,10 +108,10 @@ fn batch_start(frame: &Frame, log: &mut SegmentSource, text: &mut Text<'_>) -> R
 
 /// The second half; returns whether the checksum is right.
 fn batch_rest(
-    frame: &Frame,
+    frame: &BatchFrame,
     header: &BatchHeader,
     batch: &[u8],
-    text: &mut Text<'_>,
+    text: &mut TextOutput<'_>,
 ) -> Result<bool> {
     let codec = header.attributes.compression().ok_or_else(|| {
         let at = if header.is_legacy() {
@@ -144,8 +148,8 @@ fn batch_rest(
 }
 
 /// Prints batches and their records.
-pub(super) struct Batches<'a> {
-    pub(super) target: &'a Target,
+pub(super) struct BatchPrinter<'a> {
+    pub(super) target: &'a DumpTarget,
     options: &'a Options,
     records: LenientDecoder,
     sequence: Sequence,
@@ -160,9 +164,9 @@ pub(super) struct Sequence {
     pub(super) last: Option<Offset>,
 }
 
-impl<'a> Batches<'a> {
+impl<'a> BatchPrinter<'a> {
     /// Of one file.
-    pub(super) fn new(target: &'a Target, options: &'a Options) -> Self {
+    pub(super) fn new(target: &'a DumpTarget, options: &'a Options) -> Self {
         Self {
             target,
             options,
@@ -187,7 +191,7 @@ impl<'a> Batches<'a> {
     }
 
     /// Adds what another one met after this one's last record.
-    pub(super) fn join(&mut self, after: Sequence, findings: &mut Findings) {
+    pub(super) fn join(&mut self, after: Sequence, findings: &mut DumpFindings) {
         if let Some(first) = after.first {
             self.sequence.meet(first, &self.target.absolute, findings);
         }
@@ -202,8 +206,8 @@ impl<'a> Batches<'a> {
         &mut self,
         log: &mut SegmentSource,
         range: Range<Position>,
-        text: &mut Text<'_>,
-        findings: &mut Findings,
+        text: &mut TextOutput<'_>,
+        findings: &mut DumpFindings,
     ) -> Result<Position> {
         let deep = self.options.deep_iteration || self.options.print_data_log;
         let mut position = range.start;
@@ -235,7 +239,7 @@ impl<'a> Batches<'a> {
 
 impl Sequence {
     /// The next record's offset, which should follow the last one's.
-    fn meet(&mut self, offset: Offset, file: &str, findings: &mut Findings) {
+    fn meet(&mut self, offset: Offset, file: &str, findings: &mut DumpFindings) {
         match self.last.replace(offset) {
             Some(last) if offset != last.wrapping_add(1) => findings.gap(file, last, offset),
             Some(_) => {}
@@ -248,14 +252,14 @@ impl Sequence {
 struct Lines<'a, 'w> {
     options: &'a Options,
     header: &'a BatchHeader,
-    target: &'a Target,
-    text: &'a mut Text<'w>,
-    findings: &'a mut Findings,
+    target: &'a DumpTarget,
+    text: &'a mut TextOutput<'w>,
+    findings: &'a mut DumpFindings,
     sequence: &'a mut Sequence,
 }
 
 impl Lines<'_, '_> {
-    fn record(&mut self, record: &Record<'_>) -> Result<()> {
+    fn record(&mut self, record: &DumpedRecord<'_>) -> Result<()> {
         (self.sequence).meet(record.offset, &self.target.absolute, self.findings);
         let is_control = self.header.is_control();
         let metadata = !self.options.skip_record_metadata;
@@ -274,7 +278,7 @@ impl Lines<'_, '_> {
         self.text.end_line()
     }
 
-    fn metadata(&mut self, record: &Record<'_>) {
+    fn metadata(&mut self, record: &DumpedRecord<'_>) {
         let to = self.text.buffer();
         RECORD_INDENT.put(to);
         "offset: ".put(to);
@@ -310,7 +314,7 @@ impl Lines<'_, '_> {
         }
     }
 
-    fn contents(&mut self, record: &Record<'_>, prefix: &str) -> Result<()> {
+    fn contents(&mut self, record: &DumpedRecord<'_>, prefix: &str) -> Result<()> {
         for (what, size, field) in [
             ("message key length", record.key_size, record.key),
             ("message value length", record.value_size, record.value),
@@ -343,18 +347,18 @@ impl Lines<'_, '_> {
     }
 }
 
-fn put_decoded(decoder: Decoder, bytes: &[u8], to: &mut Vec<u8>) -> Result<()> {
+fn put_decoded(decoder: PrintedAs, bytes: &[u8], to: &mut Vec<u8>) -> Result<()> {
     let short = |what: &'static str, width: usize| {
         let expected = format!("at least {width} bytes for the decoder");
         Error::invalid(what, 0, expected, bytes.len())
     };
     match decoder {
-        Decoder::String => put_text(bytes, to),
-        Decoder::Integer => get_i32(bytes, 0)
+        PrintedAs::String => put_text(bytes, to),
+        PrintedAs::Integer => get_i32(bytes, 0)
             .ok_or_else(|| short("integer", 4))?
             .put(to),
-        Decoder::Long => get_i64(bytes, 0).ok_or_else(|| short("long", 8))?.put(to),
-        Decoder::Bytes => to.extend_from_slice(bytes),
+        PrintedAs::Long => get_i64(bytes, 0).ok_or_else(|| short("long", 8))?.put(to),
+        PrintedAs::Bytes => to.extend_from_slice(bytes),
     }
     Ok(())
 }

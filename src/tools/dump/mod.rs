@@ -35,13 +35,13 @@ use std::path::PathBuf;
 
 use crate::error::{Error, Result};
 use crate::tables::topic::Topic;
-use findings::Findings;
-use target::Target;
-use text::{Text, put};
+use findings::DumpFindings;
+use target::DumpTarget;
+use text::{TextOutput, put};
 
-/// Decoder of keys or values (`org.apache.kafka.tools.api.Decoder`).
+/// PrintedAs of keys or values (`org.apache.kafka.tools.api.PrintedAs`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Decoder {
+pub(crate) enum PrintedAs {
     /// As UTF-8, what is none replaced as Java does.
     #[default]
     String,
@@ -75,9 +75,9 @@ pub(crate) struct Options {
     /// Bytes after an indexed position within which its batch must end.
     pub max_message_size: i32,
     /// For keys.
-    pub key_decoder: Decoder,
+    pub key_decoder: PrintedAs,
     /// For values.
-    pub value_decoder: Decoder,
+    pub value_decoder: PrintedAs,
     /// Records are this topic's, whatever file they are in; takes the place of the other decoders.
     pub topic_decoder: Option<Topic>,
 }
@@ -97,8 +97,8 @@ impl Default for Options {
             index_sanity_check: false,
             max_bytes: None,
             max_message_size: Self::MAX_MESSAGE_SIZE,
-            key_decoder: Decoder::String,
-            value_decoder: Decoder::String,
+            key_decoder: PrintedAs::String,
+            value_decoder: PrintedAs::String,
             topic_decoder: None,
         }
     }
@@ -119,10 +119,10 @@ pub(crate) fn dump(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> Result<bool> {
-    let mut findings = Findings::default();
-    let mut text = Text::new(out);
+    let mut findings = DumpFindings::default();
+    let mut text = TextOutput::new(out);
     let dumped = files.iter().try_for_each(|(file, shown)| {
-        let target = Target::new(file).shown_as(shown);
+        let target = DumpTarget::new(file).shown_as(shown);
         dump_file(&target, options, &mut text, &mut findings, err)
     });
     // Half a line stays half a line, as the real tool leaves it.
@@ -139,10 +139,10 @@ pub(crate) fn dump(
 }
 
 fn dump_file(
-    target: &Target,
+    target: &DumpTarget,
     options: &Options,
-    text: &mut Text<'_>,
-    findings: &mut Findings,
+    text: &mut TextOutput<'_>,
+    findings: &mut DumpFindings,
     err: &mut dyn Write,
 ) -> Result<()> {
     put!(text, "Dumping ", target.shown.as_str());
@@ -178,7 +178,7 @@ fn dump_file(
 }
 
 /// A line on the error stream, after what was printed before it.
-fn tell(text: &mut Text<'_>, err: &mut dyn Write, line: &str) -> Result<()> {
+fn tell(text: &mut TextOutput<'_>, err: &mut dyn Write, line: &str) -> Result<()> {
     text.flush()?;
     writeln!(err, "{line}").map_err(Error::io("error output"))
 }

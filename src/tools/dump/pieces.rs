@@ -8,10 +8,10 @@ use std::cell::Cell;
 use std::ops::Range;
 
 use super::Options;
-use super::findings::Findings;
-use super::log::{Batches, Sequence, headline};
-use super::target::{OpenFile, Target};
-use super::text::{Text, put};
+use super::findings::DumpFindings;
+use super::log::{BatchPrinter, Sequence, headline};
+use super::target::{DumpTarget, OpenFile};
+use super::text::{TextOutput, put};
 use super::walk::frame_at;
 use crate::error::Result;
 use crate::io::threads::processors;
@@ -50,13 +50,13 @@ impl Limits {
     }
 }
 
-/// Batches of a log, and what was printed of them.
+/// BatchPrinter of a log, and what was printed of them.
 #[derive(Debug, Default)]
-struct Piece {
+struct DumpedPiece {
     range: Range<Position>,
     text: Vec<u8>,
     sequence: Sequence,
-    findings: Findings,
+    findings: DumpFindings,
     /// End of the last whole batch, or the error that ended printing; `None` if the text is too long; `None` if the
     /// text is too long.
     reached: Option<Result<Position>>,
@@ -68,15 +68,15 @@ struct Piece {
 /// `CorruptRecord`, `InvalidRecord`, `UnsupportedFormat` where the real tool dies, `InvalidArgument` for a name without
 /// its numbers, `Io`.
 pub(super) fn dump_log(
-    target: &Target,
+    target: &DumpTarget,
     options: &Options,
-    text: &mut Text<'_>,
-    findings: &mut Findings,
+    text: &mut TextOutput<'_>,
+    findings: &mut DumpFindings,
 ) -> Result<()> {
     headline(target, text)?;
     let file = OpenFile::open(&target.path)?;
     let end = options.max_bytes.unwrap_or(u64::MAX).min(file.size);
-    let mut batches = Batches::new(target, options);
+    let mut batches = BatchPrinter::new(target, options);
     batches.follow(-1);
     let limits = Limits::default();
     let reached = if limits.are_worth_it(end) {
@@ -107,27 +107,27 @@ pub(super) fn dump_log(
 fn dump_in_pieces(
     file: &OpenFile,
     end: Position,
-    mut batches: Batches<'_>,
+    mut batches: BatchPrinter<'_>,
     limits: Limits,
-    text: &mut Text<'_>,
-    findings: &mut Findings,
+    text: &mut TextOutput<'_>,
+    findings: &mut DumpFindings,
 ) -> Result<Position> {
     let worker = |_| Ok((file.read(Access::Records)?, batches.another()));
-    let mut workers: Vec<(SegmentSource, Batches<'_>)> = (0..processors().min(MAX_THREADS))
+    let mut workers: Vec<(SegmentSource, BatchPrinter<'_>)> = (0..processors().min(MAX_THREADS))
         .map(worker)
         .collect::<Result<_>>()?;
-    let mut ranges = Ranges::of(file, end, limits.size)?;
+    let mut ranges = PieceRanges::of(file, end, limits.size)?;
     // Where a file became shorter, the pieces after that are nothing.
     let (reached, is_over) = (Cell::new(0), Cell::new(false));
     in_order(
         &mut workers,
-        |(log, batches), piece: &mut Piece| {
+        |(log, batches), piece: &mut DumpedPiece| {
             piece.print(log, batches, limits.most_kept);
             Ok(())
         },
-        |spare: Option<Piece>| {
+        |spare: Option<DumpedPiece>| {
             let range = ranges.next().filter(|_| !is_over.get());
-            Ok(range.map(|range| Piece {
+            Ok(range.map(|range| DumpedPiece {
                 range,
                 ..spare.unwrap_or_default()
             }))
@@ -153,13 +153,13 @@ fn dump_in_pieces(
     Ok(reached.get())
 }
 
-impl Piece {
+impl DumpedPiece {
     /// Prints the batches into its own memory.
-    fn print(&mut self, log: &mut SegmentSource, batches: &mut Batches<'_>, most_kept: usize) {
+    fn print(&mut self, log: &mut SegmentSource, batches: &mut BatchPrinter<'_>, most_kept: usize) {
         let mut buffer = std::mem::take(&mut self.text);
         buffer.clear();
-        let mut text = Text::kept(buffer, most_kept);
-        self.findings = Findings::default();
+        let mut text = TextOutput::kept(buffer, most_kept);
+        self.findings = DumpFindings::default();
         let printed = batches.dump(log, self.range.clone(), &mut text, &mut self.findings);
         self.sequence = batches.take_sequence();
         if text.is_closed() {
@@ -172,8 +172,8 @@ impl Piece {
     }
 }
 
-/// Ranges of the pieces of a log.
-struct Ranges {
+/// PieceRanges of the pieces of a log.
+struct PieceRanges {
     log: SegmentSource,
     walk: HeaderWalk,
     position: Position,
@@ -181,7 +181,7 @@ struct Ranges {
     size: u64,
 }
 
-impl Ranges {
+impl PieceRanges {
     fn of(file: &OpenFile, end: Position, size: u64) -> Result<Self> {
         Ok(Self {
             log: file.read(Access::Records)?,
@@ -193,7 +193,7 @@ impl Ranges {
     }
 }
 
-impl Iterator for Ranges {
+impl Iterator for PieceRanges {
     type Item = Range<Position>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -220,17 +220,17 @@ mod tests {
 
     use super::*;
 
-    /// Text, what is told at the end, and how it ended.
+    /// TextOutput, what is told at the end, and how it ended.
     type Dumped = (String, String, String);
 
     /// Dumps a file, in pieces or by one thread.
     fn dumped(path: &Path, options: &Options, limits: Option<Limits>) -> Dumped {
-        let target = Target::new(path);
+        let target = DumpTarget::new(path);
         let file = OpenFile::open(path).unwrap();
         let (mut out, mut err) = (Vec::new(), Vec::new());
-        let mut findings = Findings::default();
-        let mut text = Text::new(&mut out);
-        let mut batches = Batches::new(&target, options);
+        let mut findings = DumpFindings::default();
+        let mut text = TextOutput::new(&mut out);
+        let mut batches = BatchPrinter::new(&target, options);
         batches.follow(-1);
         let end = options.max_bytes.unwrap_or(u64::MAX).min(file.size);
         let ended = if let Some(limits) = limits {

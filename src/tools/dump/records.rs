@@ -18,7 +18,7 @@ use crate::types::{Compression, NO_SEQUENCE, NO_TIMESTAMP, Offset, TimestampMs, 
 
 /// One record of any format.
 #[derive(Clone, Debug)]
-pub(super) struct Record<'a> {
+pub(super) struct DumpedRecord<'a> {
     pub(super) offset: Offset,
     pub(super) timestamp: TimestampMs,
     /// The key's length as it is printed: -1 for null; of a message as it stands.
@@ -61,7 +61,7 @@ impl LenientDecoder {
         &mut self,
         header: &BatchHeader,
         batch: &[u8],
-        see: &mut dyn FnMut(Record<'_>) -> Result<()>,
+        see: &mut dyn FnMut(DumpedRecord<'_>) -> Result<()>,
     ) -> Result<()> {
         if header.is_legacy() {
             return self.each_message(header, batch, see);
@@ -83,7 +83,7 @@ impl LenientDecoder {
         let mut slot = [RecordSlot::default()];
         while let Some([slot]) = records.next(&mut slot)? {
             let offset_delta = i32::try_from(slot.offset.wrapping_sub(header.base_offset));
-            see(Record {
+            see(DumpedRecord {
                 offset: slot.offset,
                 timestamp: slot.timestamp,
                 key_size: slot.key_len,
@@ -117,7 +117,7 @@ impl LenientDecoder {
         &mut self,
         header: &BatchHeader,
         batch: &[u8],
-        see: &mut dyn FnMut(Record<'_>) -> Result<()>,
+        see: &mut dyn FnMut(DumpedRecord<'_>) -> Result<()>,
     ) -> Result<()> {
         let outer = Loose::parse(batch)?;
         let codec = header.compression()?;
@@ -255,12 +255,12 @@ impl<'a> Loose<'a> {
         Ok(self.sized_value()?.1)
     }
 
-    fn record(&self, offset: Offset, timestamp: TimestampMs) -> Result<Record<'a>> {
+    fn record(&self, offset: Offset, timestamp: TimestampMs) -> Result<DumpedRecord<'a>> {
         let crc = get_u32(self.bytes, LEGACY_CRC_AT).unwrap_or_default();
         let checked = self.bytes.get(MAGIC_AT..).unwrap_or_default();
         let (key_size, key) = self.key()?;
         let (value_size, value) = self.sized_value()?;
-        Ok(Record {
+        Ok(DumpedRecord {
             offset,
             timestamp,
             key_size,

@@ -1,7 +1,7 @@
 //! Producer snapshots and transaction indexes (`dumpProducerIdSnapshot`, `dumpTxnIndex`).
 
-use super::target::{Target, open};
-use super::text::{Text, put};
+use super::target::{DumpTarget, open};
+use super::text::{TextOutput, put};
 use crate::error::{Error, Result};
 use crate::format::entry::{ABORTED_TXN_SIZE, AbortedTxn, ProducerState, sequence_before};
 use crate::io::file::read_small;
@@ -12,7 +12,7 @@ use crate::segment::source::{Access, SegmentSource};
 ///
 /// # Errors
 /// `CorruptIndex` where the file is unsound (nothing is printed of it then), `Io`.
-pub(super) fn dump_snapshot(target: &Target, text: &mut Text<'_>) -> Result<()> {
+pub(super) fn dump_snapshot(target: &DumpTarget, text: &mut TextOutput<'_>) -> Result<()> {
     let bytes = read_small(&target.path, MAX_SNAPSHOT)?;
     let producers = ProducerState::parse_snapshot(&bytes).map_err(|e| e.at(&target.path))?;
     for producer in producers {
@@ -55,7 +55,7 @@ pub(super) fn dump_snapshot(target: &Target, text: &mut Text<'_>) -> Result<()> 
 ///
 /// # Errors
 /// `UnsupportedFormat` for a version above the known one (nothing is printed then), `Io`.
-pub(super) fn dump_txn_index(target: &Target, text: &mut Text<'_>) -> Result<()> {
+pub(super) fn dump_txn_index(target: &DumpTarget, text: &mut TextOutput<'_>) -> Result<()> {
     target.base_offset()?;
     let mut index = open(&target.path, Access::Records)?;
     each_txn(&mut index, |txn, position| {

@@ -12,7 +12,7 @@ use crate::types::Offset;
 
 /// A file named on the command line.
 #[derive(Debug)]
-pub(super) struct Target {
+pub(super) struct DumpTarget {
     /// As it was named, without doubled or trailing slashes (`File.toString`).
     pub(super) shown: String,
     /// The last part (`File.getName`).
@@ -23,7 +23,7 @@ pub(super) struct Target {
     pub(super) path: PathBuf,
 }
 
-impl Target {
+impl DumpTarget {
     pub(super) fn new(path: &Path) -> Self {
         let text = path.to_string_lossy();
         let mut shown = String::with_capacity(text.len());
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn names_as_java_io_file_gives_them() {
-        let target = Target::new(Path::new("//a//t-0/00000000000000000042.log/"));
+        let target = DumpTarget::new(Path::new("//a//t-0/00000000000000000042.log/"));
         assert_eq!(target.shown, "/a/t-0/00000000000000000042.log");
         assert_eq!(target.absolute, target.shown);
         assert_eq!(target.name, "00000000000000000042.log");
@@ -159,14 +159,14 @@ mod tests {
                 .sibling(".index")
                 .ends_with("t-0/00000000000000000042.index")
         );
-        let bare = Target::new(Path::new("x.5.index"));
+        let bare = DumpTarget::new(Path::new("x.5.index"));
         assert!(bare.absolute.ends_with("/x.5.index") && bare.absolute.starts_with('/'));
         assert_eq!(bare.suffix(), Some(".index"));
         assert!(bare.base_offset().is_err());
         assert_eq!(
-            Target::new(Path::new("leader-epoch-checkpoint")).suffix(),
+            DumpTarget::new(Path::new("leader-epoch-checkpoint")).suffix(),
             None
         );
-        assert_eq!(Target::new(Path::new("")).shown, "");
+        assert_eq!(DumpTarget::new(Path::new("")).shown, "");
     }
 }

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 /// Length at which the buffer is written.
 const SPILL: usize = 1 << 20;
 
-/// Appends several things to a `Text`.
+/// Appends several things to a `TextOutput`.
 macro_rules! put {
     ($text:expr, $($part:expr),+ $(,)?) => {{
         let buffer = $text.buffer();
@@ -17,7 +17,7 @@ macro_rules! put {
 pub(super) use put;
 
 /// Destination of the text.
-pub(super) struct Text<'w> {
+pub(super) struct TextOutput<'w> {
     /// `None`: it stays in the buffer.
     out: Option<&'w mut dyn Write>,
     buffer: Vec<u8>,
@@ -26,7 +26,7 @@ pub(super) struct Text<'w> {
     closed: bool,
 }
 
-impl<'w> Text<'w> {
+impl<'w> TextOutput<'w> {
     pub(super) fn new(out: &'w mut dyn Write) -> Self {
         Self {
             out: Some(out),
@@ -36,7 +36,7 @@ impl<'w> Text<'w> {
         }
     }
 
-    /// Text that stays in `buffer`. A line that ends beyond `most` bytes is an error; then [`Text::is_closed`].
+    /// TextOutput that stays in `buffer`. A line that ends beyond `most` bytes is an error; then [`TextOutput::is_closed`].
     pub(super) const fn kept(buffer: Vec<u8>, most: usize) -> Self {
         Self {
             out: None,
@@ -119,7 +119,7 @@ mod tests {
             }
         }
         let mut gone = Gone;
-        let mut text = Text::new(&mut gone);
+        let mut text = TextOutput::new(&mut gone);
         put!(text, "lost");
         assert!(text.end_line().is_ok());
         assert!(text.flush().is_err() && text.is_closed());

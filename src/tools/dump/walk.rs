@@ -9,7 +9,7 @@ use crate::types::{Offset, Position};
 
 /// One batch, by what every format begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Frame {
+pub(super) struct BatchFrame {
     /// Position of the batch.
     pub(super) position: Position,
     /// All its bytes; they are there.
@@ -20,7 +20,7 @@ pub(super) struct Frame {
     pub(super) magic: i8,
 }
 
-impl Frame {
+impl BatchFrame {
     /// Read as a message of magic 0 or 1; what lies below 0 too, as Java's bytes are signed.
     pub(super) const fn is_legacy(&self) -> bool {
         self.magic < 2
@@ -70,11 +70,11 @@ pub(super) fn frame_at(
     log: &mut SegmentSource,
     position: Position,
     end: Position,
-) -> Result<Option<Frame>> {
+) -> Result<Option<BatchFrame>> {
     let left = end.min(log.len()).saturating_sub(position);
     let head = log.bytes(position, RECORD_BATCH_OVERHEAD)?;
     let frame = BatchHeader::size_in_file(head, left).map(|size| {
-        Some(Frame {
+        Some(BatchFrame {
             position,
             size: size?,
             offset: get_i64(head, 0)?,

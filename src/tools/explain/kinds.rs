@@ -12,9 +12,9 @@ use crate::tables::plan::BOOTSTRAP;
 use crate::types::Offset;
 use crate::write::storage::OWN_FILES;
 
-/// Kind of a file or folder.
+/// UsageKind of a file or folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(super) enum UsageKind {
     Log,
     Index,
     ActiveIndex,
@@ -46,7 +46,7 @@ pub(super) struct About {
     pub(super) advice: &'static str,
 }
 
-impl Kind {
+impl UsageKind {
     /// Bytes that can be freed of a file or folder of this length.
     pub(super) const fn freeable(self, length: u64) -> u64 {
         if self.about().is_freeable { length } else { 0 }
@@ -190,41 +190,41 @@ impl Kind {
     }
 }
 
-/// Place of a folder.
+/// FolderPlace of a folder.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Place {
+pub(super) enum FolderPlace {
     LogDir,
     /// A partition in use, whose files have kinds of their own.
     Partition {
         is_metadata: bool,
     },
     /// All that is in it.
-    All(Kind),
+    All(UsageKind),
 }
 
-impl Place {
+impl FolderPlace {
     /// A partition's folder.
     pub(super) fn of(name: &FolderName) -> Self {
         match name.state {
             FolderState::Live => Self::Partition {
                 is_metadata: name.topic_partition.topic == CLUSTER_METADATA_TOPIC,
             },
-            FolderState::Delete => Self::All(Kind::Delete),
-            FolderState::Future => Self::All(Kind::Future),
-            FolderState::Stray => Self::All(Kind::Stray),
+            FolderState::Delete => Self::All(UsageKind::Delete),
+            FolderState::Future => Self::All(UsageKind::Future),
+            FolderState::Stray => Self::All(UsageKind::Stray),
         }
     }
 }
 
 /// A file in the log dir itself.
-pub(super) fn in_log_dir(name: &str) -> Kind {
+pub(super) fn in_log_dir(name: &str) -> UsageKind {
     let written = name.strip_suffix(".tmp").unwrap_or(name);
     if name.starts_with(OWN_FILES) {
-        Kind::Own
+        UsageKind::Own
     } else if is_of_log_dir(written) || [LOCK_FILE, BOOTSTRAP].contains(&written) {
-        Kind::LogDirFile
+        UsageKind::LogDirFile
     } else {
-        Kind::Foreign
+        UsageKind::Foreign
     }
 }
 
@@ -254,43 +254,43 @@ impl Siblings {
         }
     }
 
-    pub(super) fn kind(&self, name: &str, is_metadata: bool) -> Kind {
+    pub(super) fn kind(&self, name: &str, is_metadata: bool) -> UsageKind {
         let Some(found) = FileName::parse(name) else {
             return Self::other(name, is_metadata);
         };
         let is_active = self.logs.last() == Some(&found.offset);
         match (found.state, found.kind) {
-            (FileState::Deleted, _) => Kind::Deleted,
-            (FileState::Cleaned, _) => Kind::Cleaned,
+            (FileState::Deleted, _) => UsageKind::Deleted,
+            (FileState::Cleaned, _) => UsageKind::Cleaned,
             (FileState::Swap, _) if self.unfinished.is_some_and(|at| found.offset >= at) => {
-                Kind::Cleaned
+                UsageKind::Cleaned
             }
-            (FileState::Swap, _) => Kind::Swap,
-            (FileState::Live, _) if is_metadata => Kind::MetadataLog,
-            (FileState::Live, FileKind::Log) => Kind::Log,
-            (FileState::Live, FileKind::Snapshot) => Kind::Snapshot,
-            (FileState::Live, _) if !self.logs.contains(&found.offset) => Kind::OrphanIndex,
+            (FileState::Swap, _) => UsageKind::Swap,
+            (FileState::Live, _) if is_metadata => UsageKind::MetadataLog,
+            (FileState::Live, FileKind::Log) => UsageKind::Log,
+            (FileState::Live, FileKind::Snapshot) => UsageKind::Snapshot,
+            (FileState::Live, _) if !self.logs.contains(&found.offset) => UsageKind::OrphanIndex,
             (FileState::Live, FileKind::OffsetIndex | FileKind::TimeIndex) if is_active => {
-                Kind::ActiveIndex
+                UsageKind::ActiveIndex
             }
-            (FileState::Live, _) => Kind::Index,
+            (FileState::Live, _) => UsageKind::Index,
         }
     }
 
     /// Anything but a segment's file. Kafka takes no other file ending in `.deleted` for its own, except of a snapshot of
     /// the metadata (`Snapshots.deleteIfExists`).
-    fn other(name: &str, is_metadata: bool) -> Kind {
+    fn other(name: &str, is_metadata: bool) -> UsageKind {
         let written = name.strip_suffix(".tmp").unwrap_or(name);
         if is_metadata && base_offset(name).is_some() && name.ends_with(".checkpoint.deleted") {
-            Kind::Deleted
+            UsageKind::Deleted
         } else if is_metadata && base_offset(name).is_some() && name.ends_with(".checkpoint.part") {
-            Kind::Cleaned
+            UsageKind::Cleaned
         } else if is_metadata {
-            Kind::MetadataLog
+            UsageKind::MetadataLog
         } else if matches!(written, LEADER_EPOCH_CHECKPOINT | PARTITION_METADATA) {
-            Kind::PartitionFile
+            UsageKind::PartitionFile
         } else {
-            Kind::Foreign
+            UsageKind::Foreign
         }
     }
 }

@@ -32,7 +32,7 @@ use crate::io::overlay::Overlay;
 use crate::log::cleanable::CleanerBound;
 use crate::log::config::LogConfig;
 use crate::log::dir::{
-    CLEANER, DirState, LogDir, Offsets, PartitionFolder, PathKind, dir_above, read_parsed,
+    CLEANER, DirState, LogDir, PartitionFolder, PartitionOffsets, PathKind, dir_above, read_parsed,
 };
 use crate::log::listed::ListedLog;
 use crate::log::partition::PartitionLog;
@@ -166,12 +166,12 @@ pub(crate) fn explain(
     };
     let compacts = |folder| config_of(folder).cleanup_policy.compact;
     let log_dir = dir_above(&first.path);
-    let checkpoints = Checkpoints {
+    let checkpoints = KnownOffsets {
         state: DirState::read(&log_dir),
         cleaned: if folders.iter().any(compacts) {
             read_parsed(&log_dir.join(CLEANER), parse_offsets)?.unwrap_or_default()
         } else {
-            Offsets::default()
+            PartitionOffsets::default()
         },
     };
     for folder in &folders {
@@ -188,16 +188,16 @@ pub(crate) fn explain(
     Ok((rows, unread))
 }
 
-/// Checkpoints of a log dir, read once.
-struct Checkpoints {
+/// KnownOffsets of a log dir, read once.
+struct KnownOffsets {
     state: DirState,
     /// First offsets not yet compacted; read where a topic is compacted.
-    cleaned: Offsets,
+    cleaned: PartitionOffsets,
 }
 
 fn explain_partition(
     folder: &PartitionFolder,
-    checkpoints: &Checkpoints,
+    checkpoints: &KnownOffsets,
     config: &LogConfig,
     now_ms: TimestampMs,
 ) -> Result<Vec<SegmentRow>> {

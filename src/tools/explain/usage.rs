@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 
-use super::kinds::{Kind, Place, Siblings, in_log_dir};
+use super::kinds::{FolderPlace, Siblings, UsageKind, in_log_dir};
 use crate::error::{Error, Result};
 use crate::format::entry::{OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE};
 use crate::format::file_name::{FileKind, FileName};
@@ -31,12 +31,13 @@ use crate::write::storage::OWN_FILES;
 pub(crate) fn usage(path: &Path) -> Result<RecordBatch> {
     let mut partitions = BTreeMap::new();
     let root = match PathKind::of(path)? {
-        PathKind::Partition(name) => Place::of(&name),
+        PathKind::Partition(name) => FolderPlace::of(&name),
         PathKind::LogDir => {
             let dir = LogDir::open(path)?.ensure_log_dir()?;
             let folders = dir.folders().iter();
-            partitions.extend(folders.map(|folder| (folder.path.clone(), Place::of(&folder.name))));
-            Place::LogDir
+            partitions
+                .extend(folders.map(|folder| (folder.path.clone(), FolderPlace::of(&folder.name))));
+            FolderPlace::LogDir
         }
         PathKind::File => {
             let text = format!("{}: not a log dir or partition folder", path.display());
@@ -45,7 +46,7 @@ pub(crate) fn usage(path: &Path) -> Result<RecordBatch> {
     };
     let mut usage = Usage::default();
     usage.add(
-        Kind::Folder,
+        UsageKind::Folder,
         &fs::metadata(path).map_err(Error::io(path))?,
         0,
     );
@@ -57,7 +58,7 @@ pub(crate) fn usage(path: &Path) -> Result<RecordBatch> {
             Err(e) if folder == path => return Err(Error::io(path)(e)),
             Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
             Err(_) => {
-                let unreadable = usage.sizes.entry(Kind::Unreadable).or_default();
+                let unreadable = usage.sizes.entry(UsageKind::Unreadable).or_default();
                 unreadable.files = unreadable.files.saturating_add(1);
                 continue;
             }
@@ -67,30 +68,34 @@ pub(crate) fn usage(path: &Path) -> Result<RecordBatch> {
             let below = folder.join(name);
             if about.is_dir() {
                 let inside = match place {
-                    Place::All(kind) => Place::All(kind),
-                    Place::Partition { .. } => Place::All(Kind::Foreign),
-                    Place::LogDir if name == REMOTE_INDEXES => Place::All(Kind::RemoteIndexes),
-                    Place::LogDir if name.starts_with(OWN_FILES) => Place::All(Kind::Own),
-                    Place::LogDir => {
+                    FolderPlace::All(kind) => FolderPlace::All(kind),
+                    FolderPlace::Partition { .. } => FolderPlace::All(UsageKind::Foreign),
+                    FolderPlace::LogDir if name == REMOTE_INDEXES => {
+                        FolderPlace::All(UsageKind::RemoteIndexes)
+                    }
+                    FolderPlace::LogDir if name.starts_with(OWN_FILES) => {
+                        FolderPlace::All(UsageKind::Own)
+                    }
+                    FolderPlace::LogDir => {
                         let known = partitions.get(&below).copied();
-                        known.unwrap_or(Place::All(Kind::Foreign))
+                        known.unwrap_or(FolderPlace::All(UsageKind::Foreign))
                     }
                 };
                 let kind = match inside {
-                    Place::All(kind) => kind,
-                    Place::LogDir | Place::Partition { .. } => Kind::Folder,
+                    FolderPlace::All(kind) => kind,
+                    FolderPlace::LogDir | FolderPlace::Partition { .. } => UsageKind::Folder,
                 };
                 usage.add(kind, about, kind.freeable(about.len()));
                 to_list.push((below, inside));
                 continue;
             }
             let kind = match place {
-                Place::All(kind) => kind,
-                Place::LogDir => in_log_dir(name),
-                Place::Partition { is_metadata } => siblings.kind(name, is_metadata),
+                FolderPlace::All(kind) => kind,
+                FolderPlace::LogDir => in_log_dir(name),
+                FolderPlace::Partition { is_metadata } => siblings.kind(name, is_metadata),
             };
             let freeable = match kind {
-                Kind::ActiveIndex => unused(&below, name, about),
+                UsageKind::ActiveIndex => unused(&below, name, about),
                 _ => kind.freeable(about.len()),
             };
             usage.add(kind, about, freeable);
@@ -130,7 +135,7 @@ fn unused(path: &Path, name: &str, about: &Metadata) -> u64 {
 
 /// The sizes of a kind.
 #[derive(Clone, Copy, Debug, Default)]
-struct Sizes {
+struct KindSizes {
     files: u64,
     bytes: u64,
     allocated: u64,
@@ -140,13 +145,13 @@ struct Sizes {
 /// The sizes of all kinds.
 #[derive(Debug, Default)]
 struct Usage {
-    sizes: BTreeMap<Kind, Sizes>,
+    sizes: BTreeMap<UsageKind, KindSizes>,
     /// Files with several names that were counted.
     seen: BTreeSet<(u64, u64)>,
 }
 
 impl Usage {
-    fn add(&mut self, kind: Kind, about: &Metadata, freeable: u64) {
+    fn add(&mut self, kind: UsageKind, about: &Metadata, freeable: u64) {
         if several_names(about).is_some_and(|inode| !self.seen.insert(inode)) {
             return;
         }
@@ -158,11 +163,11 @@ impl Usage {
     }
 
     fn table(&self) -> Result<RecordBatch> {
-        let texts = |value: fn(Kind) -> &'static str| -> ArrayRef {
+        let texts = |value: fn(UsageKind) -> &'static str| -> ArrayRef {
             let kinds = self.sizes.keys().copied();
             Arc::new(kinds.map(|kind| Some(value(kind))).collect::<StringArray>())
         };
-        let longs = |value: fn(&Sizes) -> u64| -> ArrayRef {
+        let longs = |value: fn(&KindSizes) -> u64| -> ArrayRef {
             let sizes = self.sizes.values().map(value);
             let sizes = sizes.map(|size| i64::try_from(size).unwrap_or(i64::MAX));
             Arc::new(sizes.collect::<Int64Array>())

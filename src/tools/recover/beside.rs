@@ -71,7 +71,7 @@ impl fmt::Display for LeftOut {
 
 /// Files that are copied, and those that are left out.
 #[derive(Debug)]
-pub(super) struct Beside {
+pub(super) struct CopiedFiles {
     folders: Vec<PathBuf>,
     files: Vec<PathBuf>,
     pub(super) left_out: Vec<LeftOut>,
@@ -79,7 +79,7 @@ pub(super) struct Beside {
     erases: bool,
 }
 
-impl Beside {
+impl CopiedFiles {
     /// Nothing yet.
     pub(super) const fn new(erases: bool) -> Self {
         Self {

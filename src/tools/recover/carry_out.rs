@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use super::beside::Beside;
-use super::job::Job;
-use super::options::RecoverOptions;
+use super::beside::CopiedFiles;
+use super::job::RecoveryJob;
+use super::options::RecoverySettings;
 use super::planned::Planned;
 use crate::error::Result;
 use crate::io::atomic;
@@ -17,7 +17,7 @@ pub(super) fn marker_to_keep(
     log_dir: &Path,
     is_of_log_dir: bool,
     planned: &[Planned],
-    options: &RecoverOptions,
+    options: &RecoverySettings,
 ) -> Result<Option<Vec<u8>>> {
     let is_whole = planned.iter().all(|each| each.report.bytes_cut() == 0);
     if !is_of_log_dir || !is_whole || options.clean == Some(false) {
@@ -30,7 +30,7 @@ pub(super) fn marker_to_keep(
 pub(super) fn write_marker(
     marker: Option<Vec<u8>>,
     log_dir: &Path,
-    options: &RecoverOptions,
+    options: &RecoverySettings,
 ) -> Result<()> {
     marker.map_or(Ok(()), |marker| {
         atomic::replace(&options.disk, &log_dir.join(CLEAN_SHUTDOWN), &marker)
@@ -41,7 +41,7 @@ pub(super) fn in_place(
     log_dir: &Path,
     is_log_dir: bool,
     planned: &[Planned],
-    job: Job<'_>,
+    job: RecoveryJob<'_>,
 ) -> Result<()> {
     let disk = &job.options.disk;
     if is_log_dir {
@@ -67,8 +67,8 @@ pub(super) fn into(
     path: &Path,
     out: &Path,
     planned: &[Planned],
-    beside: &Beside,
-    job: Job<'_>,
+    beside: &CopiedFiles,
+    job: RecoveryJob<'_>,
     makes_log_dir: bool,
 ) -> Result<()> {
     let disk = &job.options.disk;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::options::RecoverOptions;
+use super::options::RecoverySettings;
 use super::report::PartitionReport;
 use super::unwritten::Unwritten;
 use crate::error::Result;
@@ -11,8 +11,8 @@ use crate::load::Plan;
 use crate::log::config::LogConfig;
 use crate::log::dir::PartitionFolder;
 
-/// Steps after the loading of each partition, on the way into a new log dir.
-pub(in crate::tools) trait Steps {
+/// AfterLoad after the loading of each partition, on the way into a new log dir.
+pub(in crate::tools) trait AfterLoad {
     /// Reason why the partition is not in the result, if it is not.
     fn why_left_out(&self, _partition: &PartitionFolder) -> Option<&str> {
         None
@@ -49,15 +49,15 @@ pub(in crate::tools) trait After {
 
 /// A recovery, and what comes after it.
 #[derive(Clone, Copy)]
-pub(super) struct Job<'a> {
-    pub(super) options: &'a RecoverOptions,
-    pub(super) steps: Option<&'a dyn Steps>,
+pub(super) struct RecoveryJob<'a> {
+    pub(super) options: &'a RecoverySettings,
+    pub(super) steps: Option<&'a dyn AfterLoad>,
     pub(super) after: Option<&'a dyn After>,
 }
 
-impl<'a> Job<'a> {
+impl<'a> RecoveryJob<'a> {
     /// A recovery, and nothing after it.
-    pub(super) const fn new(options: &'a RecoverOptions) -> Self {
+    pub(super) const fn new(options: &'a RecoverySettings) -> Self {
         Self {
             options,
             steps: None,

@@ -36,19 +36,19 @@ mod unwritten;
 
 use std::path::Path;
 
-use self::beside::Beside;
+use self::beside::CopiedFiles;
 pub use self::beside::LeftOut;
 use self::carry_out::{in_place, into, marker_to_keep, write_marker};
-use self::job::Job;
-pub(super) use self::job::{After, Steps};
-pub use self::options::RecoverOptions;
+use self::job::RecoveryJob;
+pub(super) use self::job::{After, AfterLoad};
+pub use self::options::RecoverySettings;
 use self::output::{check_named, check_out, fill};
 use self::planned::{Planned, plan_all};
-use self::refused::Refused;
+use self::refused::RefusedPartition;
 use self::report::RecoveryReport;
-use self::source::Source;
+use self::source::RecoverySource;
 pub(super) use self::source::claim;
-use self::unwritten::Folder;
+use self::unwritten::PlannedFolder;
 pub(super) use self::unwritten::Unwritten;
 use crate::error::{Error, Result};
 use crate::io::disk::Disk;
@@ -65,8 +65,8 @@ use crate::write::storage::write_checkpoints;
 /// Where a partition is refused ([`OnLoss`]): the error that Kafka stops at, or the loss; it names all that are refused,
 /// and nothing has been changed then. `InvalidArgument` for an `out` that lies inside of the source, `Io`, also for one
 /// that is not empty. `Interrupted` before the first change in place, or with `out` empty.
-pub fn recover(path: &Path, options: &RecoverOptions) -> Result<RecoveryReport> {
-    run(path, Job::new(options))
+pub fn recover(path: &Path, options: &RecoverySettings) -> Result<RecoveryReport> {
+    run(path, RecoveryJob::new(options))
 }
 
 /// Recovers, does something with every partition, and writes the result into a new log dir.
@@ -75,14 +75,14 @@ pub fn recover(path: &Path, options: &RecoverOptions) -> Result<RecoveryReport> 
 /// As [`recover`], and those of the step.
 pub(super) fn recover_then(
     path: &Path,
-    options: &RecoverOptions,
-    steps: &dyn Steps,
+    options: &RecoverySettings,
+    steps: &dyn AfterLoad,
 ) -> Result<RecoveryReport> {
     run(
         path,
-        Job {
+        RecoveryJob {
             steps: Some(steps),
-            ..Job::new(options)
+            ..RecoveryJob::new(options)
         },
     )
 }
@@ -93,26 +93,26 @@ pub(super) fn recover_then(
 /// As [`recover`], and those of the step.
 pub(super) fn recover_into(
     path: &Path,
-    options: &RecoverOptions,
+    options: &RecoverySettings,
     after: &dyn After,
 ) -> Result<RecoveryReport> {
     run(
         path,
-        Job {
+        RecoveryJob {
             after: Some(after),
-            ..Job::new(options)
+            ..RecoveryJob::new(options)
         },
     )
 }
 
-fn run(path: &Path, job: Job<'_>) -> Result<RecoveryReport> {
+fn run(path: &Path, job: RecoveryJob<'_>) -> Result<RecoveryReport> {
     let options = job.options;
-    let Source {
+    let RecoverySource {
         is_log_dir,
         log_dir,
         partitions,
         skipped,
-    } = Source::of(path)?;
+    } = RecoverySource::of(path)?;
     if let Some(out) = &options.out {
         check_out(path, out)?;
     }
@@ -158,11 +158,11 @@ fn run(path: &Path, job: Job<'_>) -> Result<RecoveryReport> {
             let sizes = planned.iter().map(|each| each.report.size);
             options.progress.begin(Stage::Written, sizes.sum());
             let work = |disk: &Disk| {
-                let options = RecoverOptions {
+                let options = RecoverySettings {
                     disk: disk.clone(),
                     ..options.clone()
                 };
-                let job = Job {
+                let job = RecoveryJob {
                     options: &options,
                     ..job
                 };
@@ -179,7 +179,7 @@ fn run(path: &Path, job: Job<'_>) -> Result<RecoveryReport> {
                 let makes_log_dir = job.makes_log_dir(is_log_dir);
                 let marker = marker_to_keep(&log_dir, makes_log_dir, &planned, options)?;
                 let partitions = planned.iter().map(|planned| {
-                    let folder: Folder<'_> = Box::new(move || planned.snapshot(job));
+                    let folder: PlannedFolder<'_> = Box::new(move || planned.snapshot(job));
                     (&planned.report, folder)
                 });
                 after.rehearse(Unwritten {
@@ -210,9 +210,9 @@ fn sort_out(
     path: &Path,
     is_log_dir: bool,
     all: Vec<PartitionFolder>,
-    job: Job<'_>,
-) -> Result<(Vec<PartitionFolder>, Beside)> {
-    let mut beside = Beside::new(job.steps.is_some_and(Steps::erases));
+    job: RecoveryJob<'_>,
+) -> Result<(Vec<PartitionFolder>, CopiedFiles)> {
+    let mut beside = CopiedFiles::new(job.steps.is_some_and(AfterLoad::erases));
     if job.options.out.is_none() {
         return Ok((all, beside));
     }
@@ -236,5 +236,5 @@ fn sort_out(
 
 /// Kafka's refusal, with the way out.
 pub(super) fn refusal(error: Error) -> Error {
-    Refused::not_loaded(error).into()
+    RefusedPartition::not_loaded(error).into()
 }

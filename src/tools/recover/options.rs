@@ -14,7 +14,7 @@ use crate::types::{Offset, TimestampMs};
 
 /// Options of a recovery.
 #[derive(Clone, Debug)]
-pub struct RecoverOptions {
+pub struct RecoverySettings {
     /// True if the broker stopped cleanly; `None`: as the marker of the log dir says.
     pub clean: Option<bool>,
     /// First offset not known to be on disk, of every partition; `None`: as the checkpoint says, 0 without one.
@@ -41,7 +41,7 @@ pub struct RecoverOptions {
     pub progress: Arc<Progress>,
 }
 
-impl RecoverOptions {
+impl RecoverySettings {
     /// Kafka's defaults, at this time.
     #[must_use]
     pub fn at(now_ms: TimestampMs) -> Self {

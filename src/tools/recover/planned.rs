@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use super::job::Job;
-use super::options::RecoverOptions;
-use super::refused::{Refusals, Refused};
+use super::job::RecoveryJob;
+use super::options::RecoverySettings;
+use super::refused::{Refusals, RefusedPartition};
 use super::report::{PartitionReport, not_loaded};
 use crate::error::Result;
 use crate::format::file_name::FolderState;
 use crate::io::interrupt;
 use crate::io::storage::ReadFolder;
 use crate::load::{LoadRequest, Note, OnLoss, Plan, plan};
-use crate::log::dir::{DirState, LOG_START, Offsets, PartitionFolder, UNKNOWN_PARTITION};
+use crate::log::dir::{DirState, LOG_START, PartitionFolder, PartitionOffsets, UNKNOWN_PARTITION};
 use crate::write::checkpoints::LogEnds;
 
 /// A partition to be recovered.
@@ -29,7 +29,7 @@ impl Planned {
     /// Does something with the plan.
     pub(super) fn with_plan(
         &self,
-        job: Job<'_>,
+        job: RecoveryJob<'_>,
         act: impl FnOnce(&Plan) -> Result<()>,
     ) -> Result<()> {
         match &self.plan {
@@ -39,14 +39,14 @@ impl Planned {
     }
 
     /// The folder as it will be, to be read only.
-    pub(super) fn snapshot(&self, job: Job<'_>) -> Result<Arc<dyn ReadFolder>> {
+    pub(super) fn snapshot(&self, job: RecoveryJob<'_>) -> Result<Arc<dyn ReadFolder>> {
         match &self.plan {
             Some(plan) => Ok(plan.snapshot()),
             None => Ok(plan_partition(&self.partition, self.request, job)?.snapshot()),
         }
     }
 
-    /// Offsets of the partition for the checkpoints; `None` for strays, and for a folder with a name of the user's own.
+    /// PartitionOffsets of the partition for the checkpoints; `None` for strays, and for a folder with a name of the user's own.
     pub(super) fn checkpointed(&self) -> Option<LogEnds> {
         let name = &self.partition.name;
         let counts = matches!(name.state, FolderState::Live | FolderState::Future)
@@ -73,7 +73,7 @@ const MAX_KEPT: u64 = 256 << 20;
 pub(super) fn plan_all(
     partitions: Vec<PartitionFolder>,
     state: &DirState,
-    job: Job<'_>,
+    job: RecoveryJob<'_>,
 ) -> Result<Vec<Planned>> {
     let options = job.options;
     let mut planned = Vec::new();
@@ -109,8 +109,12 @@ pub(super) fn plan_all(
     Ok(planned)
 }
 
-fn request(partition: &PartitionFolder, state: &DirState, options: &RecoverOptions) -> LoadRequest {
-    let of = |offsets: &Offsets| offsets.get(&partition.name.topic_partition).copied();
+fn request(
+    partition: &PartitionFolder,
+    state: &DirState,
+    options: &RecoverySettings,
+) -> LoadRequest {
+    let of = |offsets: &PartitionOffsets| offsets.get(&partition.name.topic_partition).copied();
     let recovery_point = options.recovery_point.or(of(&state.recovery_points));
     let log_start_offset = options.log_start_offset.or(of(&state.log_starts));
     LoadRequest {
@@ -125,8 +129,8 @@ fn request(partition: &PartitionFolder, state: &DirState, options: &RecoverOptio
 fn plan_partition(
     partition: &PartitionFolder,
     request: LoadRequest,
-    job: Job<'_>,
-) -> Result<Plan, Refused> {
+    job: RecoveryJob<'_>,
+) -> Result<Plan, RefusedPartition> {
     let options = job.options;
     let config = options.config_of(partition);
     let mut plan = plan(&partition.path, config, request, options.on_loss)?;
@@ -134,9 +138,9 @@ fn plan_partition(
     interrupt::check()?;
     if let Err(error) = plan.outcome {
         return Err(match options.on_loss {
-            OnLoss::Salvage => Refused::not_salvaged(error),
-            _ if plan.losses.is_empty() => Refused::not_loaded(error),
-            _ => Refused::loss(error),
+            OnLoss::Salvage => RefusedPartition::not_salvaged(error),
+            _ if plan.losses.is_empty() => RefusedPartition::not_loaded(error),
+            _ => RefusedPartition::loss(error),
         });
     }
     if let Some(steps) = job.steps {
@@ -148,7 +152,7 @@ fn plan_partition(
 }
 
 /// A checkpoint is no more than a hint to salvage: where the log ends below the start that it names, the log would go.
-fn refuted_start(request: LoadRequest, plan: &Plan, options: &RecoverOptions) -> Option<Note> {
+fn refuted_start(request: LoadRequest, plan: &Plan, options: &RecoverySettings) -> Option<Note> {
     let is_hint = options.on_loss == OnLoss::Salvage && options.log_start_offset.is_none();
     let goes = |note: &Note| matches!(note, Note::Deleted { size, .. } if *size > 0);
     (is_hint && plan.notes.iter().any(goes)).then(|| Note::SetAside {

@@ -11,13 +11,13 @@ const MOST_NAMED: usize = 20;
 
 /// Reason why a partition is not recovered, and the alternatives.
 #[derive(Debug)]
-pub(super) struct Refused {
+pub(super) struct RefusedPartition {
     error: Error,
     /// Empty where it is no refusal.
     hint: &'static str,
 }
 
-impl Refused {
+impl RefusedPartition {
     /// An error at which Kafka stops.
     pub(super) const fn not_loaded(error: Error) -> Self {
         let hint = NOT_LOADED;
@@ -53,26 +53,26 @@ impl Refused {
     }
 }
 
-impl From<Error> for Refused {
+impl From<Error> for RefusedPartition {
     fn from(error: Error) -> Self {
         Self { error, hint: "" }
     }
 }
 
-impl From<Refused> for Error {
-    fn from(refused: Refused) -> Self {
+impl From<RefusedPartition> for Error {
+    fn from(refused: RefusedPartition) -> Self {
         refused.with("")
     }
 }
 
 /// The partitions that were refused so far.
 #[derive(Debug, Default)]
-pub(super) struct Refusals(Vec<Refused>);
+pub(super) struct Refusals(Vec<RefusedPartition>);
 
 impl Refusals {
     /// Unwraps the result for a partition; `None` if it is refused, and the others are still to be examined; `None`
     /// where it is refused, and the others are still to be looked at.
-    pub(super) fn sort_out<T>(&mut self, made: Result<T, Refused>) -> Result<Option<T>> {
+    pub(super) fn sort_out<T>(&mut self, made: Result<T, RefusedPartition>) -> Result<Option<T>> {
         match made {
             Ok(made) => Ok(Some(made)),
             Err(refused) if refused.ends_all() => Err(refused.into()),
@@ -113,7 +113,8 @@ mod tests {
     fn said(count: usize) -> String {
         let mut refusals = Refusals::default();
         for n in 0..count {
-            let refused = Refused::not_loaded(Error::InvalidArgument(format!("partition {n}")));
+            let refused =
+                RefusedPartition::not_loaded(Error::InvalidArgument(format!("partition {n}")));
             assert!(
                 refusals
                     .sort_out::<()>(Err(refused))

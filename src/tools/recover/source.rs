@@ -1,4 +1,4 @@
-//! Source of a recovery, and the right to change it.
+//! RecoverySource of a recovery, and the right to change it.
 
 use std::path::{Path, PathBuf};
 
@@ -7,8 +7,8 @@ use crate::format::file_name::{CLUSTER_METADATA_TOPIC, FolderState};
 use crate::io::lock::{LogDirLock, PartitionClaim};
 use crate::log::dir::{LogDir, PartitionFolder, PathKind, dir_above};
 
-/// Source of a recovery.
-pub(super) struct Source {
+/// RecoverySource of a recovery.
+pub(super) struct RecoverySource {
     /// Not one partition's folder.
     pub(super) is_log_dir: bool,
     /// The path, or the folder above it.
@@ -17,7 +17,7 @@ pub(super) struct Source {
     pub(super) skipped: Vec<PathBuf>,
 }
 
-impl Source {
+impl RecoverySource {
     pub(super) fn of(path: &Path) -> Result<Self> {
         match PathKind::of(path)? {
             PathKind::LogDir => {

@@ -4,24 +4,24 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::beside::LeftOut;
-use super::options::RecoverOptions;
+use super::options::RecoverySettings;
 use super::report::PartitionReport;
 use crate::error::Result;
 use crate::io::storage::ReadFolder;
 use crate::load::LoadRequest;
-use crate::log::dir::{LOG_START, Offsets, RECOVERY_POINT};
+use crate::log::dir::{LOG_START, PartitionOffsets, RECOVERY_POINT};
 use crate::types::{Offset, TopicPartition};
 use crate::write::checkpoints::Checkpoints;
 use crate::write::storage::{JOB_NOTE, refuse_pending};
 
 /// Gives a partition's folder as it would be.
-pub(in crate::tools) type Folder<'a> = Box<dyn Fn() -> Result<Arc<dyn ReadFolder>> + 'a>;
+pub(in crate::tools) type PlannedFolder<'a> = Box<dyn Fn() -> Result<Arc<dyn ReadFolder>> + 'a>;
 
 /// A new log dir as it would be.
 pub(in crate::tools) struct Unwritten<'a> {
-    pub(super) options: &'a RecoverOptions,
+    pub(super) options: &'a RecoverySettings,
     /// Report of loading each partition, and its folder.
-    pub(in crate::tools) partitions: Vec<(&'a PartitionReport, Folder<'a>)>,
+    pub(in crate::tools) partitions: Vec<(&'a PartitionReport, PlannedFolder<'a>)>,
     /// The log dir that all but its partitions and changed checkpoints is copied from; `None` where there is nothing else.
     pub(super) source: Option<&'a Path>,
     /// Files of the source that are not copied.
@@ -43,7 +43,7 @@ impl Unwritten<'_> {
     }
 
     /// The lines of one of its checkpoints.
-    pub(in crate::tools) fn lines(&self, file: &str) -> Result<Offsets> {
+    pub(in crate::tools) fn lines(&self, file: &str) -> Result<PartitionOffsets> {
         let copied = self.copied(file);
         self.checkpoints.lines_or_in(file, copied.as_deref())
     }

@@ -23,11 +23,11 @@ use std::sync::Arc;
 
 use self::drops::Dropping;
 pub use self::drops::Drops;
-use self::segments::Output;
-use self::windows::{Window, Windows, Worker};
+use self::segments::PartitionOutput;
+use self::windows::{LogWindows, Window, Worker};
 use super::progress::Progress;
 use super::recover::report::RecoveryReport;
-use super::recover::{OnLoss, RecoverOptions, Steps, recover_then};
+use super::recover::{AfterLoad, OnLoss, RecoverySettings, recover_then};
 use super::threads::in_order;
 use crate::compress::{Codec, DecodeLimit};
 use crate::error::Result;
@@ -38,7 +38,7 @@ use crate::io::threads::processors;
 use crate::load::Plan;
 use crate::log::config::{BrokerCompression, LogConfig};
 use crate::log::dir::{PartitionFolder, folder_name};
-use crate::records::filtered::{BatchFilter, FilterRules, Outcome};
+use crate::records::filtered::{BatchFilter, FilterRules, FilteredBatch};
 use crate::types::TimestampMs;
 
 /// Options of a rewrite.
@@ -109,18 +109,18 @@ pub struct PartitionRewrite {
 }
 
 impl PartitionRewrite {
-    fn count(&mut self, outcome: &Outcome) {
+    fn count(&mut self, outcome: &FilteredBatch) {
         let counter = match outcome {
-            Outcome::Unchanged => &mut self.batches_copied,
-            Outcome::Rewritten(_) => &mut self.batches_rewritten,
-            Outcome::Emptied(_) => &mut self.batches_emptied,
-            Outcome::Deleted => &mut self.batches_dropped,
+            FilteredBatch::Unchanged => &mut self.batches_copied,
+            FilteredBatch::Rewritten(_) => &mut self.batches_rewritten,
+            FilteredBatch::Emptied(_) => &mut self.batches_emptied,
+            FilteredBatch::Deleted => &mut self.batches_dropped,
         };
         *counter = counter.saturating_add(1);
     }
 
     /// Writes what came of a window.
-    fn write(&mut self, window: &mut Window, out: &mut Output<'_>) -> Result<()> {
+    fn write(&mut self, window: &mut Window, out: &mut PartitionOutput<'_>) -> Result<()> {
         if let Some(begins) = window.begins.take() {
             out.begin(begins.base_offset, begins.modified_ms)?;
             out.note_aborted(begins.aborted);
@@ -150,14 +150,14 @@ pub struct RewriteReport {
 /// As recovering into a new directory; `CorruptRecord` for a batch whose checksum is wrong or whose records cannot be read
 /// where they have to be.
 pub fn rewrite(path: &Path, out: &Path, options: &RewriteOptions) -> Result<RewriteReport> {
-    let how = RecoverOptions {
+    let how = RecoverySettings {
         config: options.config.clone(),
         topics: options.topics.clone(),
         on_loss: options.on_loss,
         dry_run: options.dry_run,
         out: Some(out.to_path_buf()),
         progress: Arc::clone(&options.progress),
-        ..RecoverOptions::at(options.now_ms)
+        ..RecoverySettings::at(options.now_ms)
     };
     let rewriting = Rewriting {
         options,
@@ -186,7 +186,7 @@ impl Rewriting<'_> {
     }
 }
 
-impl Steps for Rewriting<'_> {
+impl AfterLoad for Rewriting<'_> {
     fn why_left_out(&self, partition: &PartitionFolder) -> Option<&str> {
         let reason = self.options.left_out.get(&folder_name(&partition.path));
         reason.map(String::as_str)
@@ -218,7 +218,7 @@ impl Steps for Rewriting<'_> {
             self.config_of(partition),
             options,
             options.drops.get(&folder_name(&partition.path)),
-            Output::new(
+            PartitionOutput::new(
                 disk,
                 to,
                 self.config_of(partition),
@@ -237,10 +237,10 @@ fn rewrite_partition(
     config: &LogConfig,
     options: &RewriteOptions,
     drops: Option<&Drops>,
-    mut out: Output<'_>,
+    mut out: PartitionOutput<'_>,
 ) -> Result<PartitionRewrite> {
     let mut workers = workers(plan, config, options, drops)?;
-    let mut windows = Windows::of(plan);
+    let mut windows = LogWindows::of(plan);
     let mut done = PartitionRewrite::default();
     in_order(
         &mut workers,

@@ -16,7 +16,7 @@ use crate::segment::writer::roll::{RollParams, base_of};
 use crate::types::{NO_PARTITION_LEADER_EPOCH, NO_TIMESTAMP, Offset, TimestampMs};
 
 /// A partition folder that is being written.
-pub(super) struct Output<'a> {
+pub(super) struct PartitionOutput<'a> {
     folder: DiskFolder,
     path: PathBuf,
     config: &'a LogConfig,
@@ -34,7 +34,7 @@ pub(super) struct Output<'a> {
     written: u64,
 }
 
-impl<'a> Output<'a> {
+impl<'a> PartitionOutput<'a> {
     pub(super) fn new(
         disk: &Disk,
         path: &Path,

@@ -83,7 +83,7 @@ impl Window {
 }
 
 /// Reads the windows of a log.
-pub(super) struct Windows<'a> {
+pub(super) struct LogWindows<'a> {
     plan: &'a Plan,
     segments: vec::IntoIter<&'a WritableSegment<Overlay>>,
     walk: Option<(&'a WritableSegment<Overlay>, LogWalk)>,
@@ -92,7 +92,7 @@ pub(super) struct Windows<'a> {
     pub(super) size: u64,
 }
 
-impl<'a> Windows<'a> {
+impl<'a> LogWindows<'a> {
     /// From the beginning.
     pub(super) fn of(plan: &'a Plan) -> Self {
         Self {

@@ -17,10 +17,12 @@ use super::finding::{
     Findings,
 };
 use crate::format::checkpoint::parse_offsets;
-use crate::log::dir::{CHECKPOINTS, CLEANER, LOG_START, Offsets, REPLICATION, read_parsed};
+use crate::log::dir::{
+    CHECKPOINTS, CLEANER, LOG_START, PartitionOffsets, REPLICATION, read_parsed,
+};
 use crate::types::{Offset, TopicPartition};
 
-/// Offsets of a partition's log, for comparison.
+/// PartitionOffsets of a partition's log, for comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Extent {
     /// The offset after its last batch; `None` where damage hides it.
@@ -28,11 +30,11 @@ pub(super) struct Extent {
 }
 
 /// The checkpoints of a log dir by name.
-pub(super) type Checkpoints = BTreeMap<&'static str, Offsets>;
+pub(super) type CheckpointFiles = BTreeMap<&'static str, PartitionOffsets>;
 
 /// Reads them. They are older than the logs, if they are read before those are listed.
-pub(super) fn read(log_dir: &Path, findings: &mut Findings) -> Checkpoints {
-    let mut all = Checkpoints::new();
+pub(super) fn read(log_dir: &Path, findings: &mut Findings) -> CheckpointFiles {
+    let mut all = CheckpointFiles::new();
     for name in CHECKPOINTS {
         let path = log_dir.join(name);
         match read_parsed(&path, parse_offsets) {
@@ -47,7 +49,7 @@ pub(super) fn read(log_dir: &Path, findings: &mut Findings) -> Checkpoints {
 /// Holds checkpoints against `logs`; where not all partitions were looked at, the lines about those alone.
 pub(super) fn check(
     log_dir: &Path,
-    all: &Checkpoints,
+    all: &CheckpointFiles,
     logs: &BTreeMap<TopicPartition, Extent>,
     is_whole: bool,
     findings: &mut Findings,
@@ -80,7 +82,7 @@ pub(super) fn check(
             }
         }
     }
-    let none = Offsets::new();
+    let none = PartitionOffsets::new();
     let of = |name| all.get(name).unwrap_or(&none);
     for (key, &high_watermark) in of(REPLICATION) {
         if let Some(&start) = of(LOG_START).get(key)

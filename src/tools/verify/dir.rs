@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::checkpoints::{self, Checkpoints, Extent};
+use super::checkpoints::{self, CheckpointFiles, Extent};
 use super::finding::{
     DUPLICATE_PARTITION, FOLDER_NAME, Finding, Findings, IDENTITY_MISMATCH, IDENTITY_MISSING,
     LEFTOVER, PENDING_JOB, STRAY_FOLDER, UNFINISHED_OUTPUT, UNKNOWN_FILE, UNKNOWN_FOLDER,
@@ -13,7 +13,7 @@ use super::finding::{
 use super::identity;
 use super::log::Reading;
 use super::metadata_snapshot::{self, BOOTSTRAP};
-use super::pool::Pool;
+use super::pool::VerifyPool;
 use super::records::BatchCheck;
 use crate::error::{Error, Result};
 use crate::format::checkpoint::PARTITION_METADATA;
@@ -112,7 +112,10 @@ pub(super) fn has_bootstrap(log_dir: &Path) -> bool {
 ///
 /// # Errors
 /// `Interrupted`, `Internal`, `OutOfMemory`.
-pub(super) fn bootstrap(log_dir: &Path, threads: (&Pool, &mut BatchCheck)) -> Result<Vec<Finding>> {
+pub(super) fn bootstrap(
+    log_dir: &Path,
+    threads: (&VerifyPool, &mut BatchCheck),
+) -> Result<Vec<Finding>> {
     let mut findings = Findings::default();
     let reading = Reading {
         level: None,
@@ -128,7 +131,7 @@ pub(super) fn bootstrap(log_dir: &Path, threads: (&Pool, &mut BatchCheck)) -> Re
 /// `Io` where it cannot be listed.
 pub(super) fn check(
     log_dir: &Path,
-    (checkpoints, is_whole): (&Checkpoints, bool),
+    (checkpoints, is_whole): (&CheckpointFiles, bool),
     contents: &mut Contents,
     findings: &mut Findings,
 ) -> Result<()> {

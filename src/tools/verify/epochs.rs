@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use super::finding::{
     EPOCHS_BEYOND_END, EPOCHS_MISMATCH, EPOCHS_ORDER, EPOCHS_UNREADABLE, Finding, Findings,
 };
-use super::log::Beside;
+use super::log::CompanionFile;
 use super::summary::Summary;
 use crate::error::Result;
 use crate::format::batch::BatchHeader;
@@ -22,7 +22,7 @@ use crate::types::{Offset, Position};
 
 /// Batches of one epoch in a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Run {
+pub(super) struct EpochRun {
     epoch: i32,
     first: Offset,
     last: Offset,
@@ -32,10 +32,10 @@ pub(super) struct Run {
 #[derive(Debug, Default)]
 pub(super) struct EpochWalk {
     /// In their order.
-    pub runs: Vec<Run>,
+    pub runs: Vec<EpochRun>,
 }
 
-impl Beside for EpochWalk {
+impl CompanionFile for EpochWalk {
     fn batch(
         &mut self,
         _position: Position,
@@ -47,7 +47,7 @@ impl Beside for EpochWalk {
         let (first, last) = (header.base_offset, header.last_offset());
         match self.runs.last_mut() {
             Some(run) if run.epoch == epoch => run.last = last,
-            _ if epoch >= 0 => self.runs.push(Run { epoch, first, last }),
+            _ if epoch >= 0 => self.runs.push(EpochRun { epoch, first, last }),
             _ => {}
         }
         Ok(())
@@ -85,7 +85,7 @@ pub(super) fn read(folder: &Path, findings: &mut Findings) -> Option<(PathBuf, V
 pub(super) fn compare(
     path: &Path,
     entries: &[EpochEntry],
-    runs: &[Run],
+    runs: &[EpochRun],
     (log_start, log_end): (Offset, Option<Offset>),
     findings: &mut Findings,
 ) {
@@ -101,7 +101,7 @@ pub(super) fn compare(
         };
         let stated = [at(run.first.max(log_start)), at(run.last)];
         if let Some(found) = stated.iter().find(|&&found| found != Some(run.epoch)) {
-            let Run { epoch, first, last } = run;
+            let EpochRun { epoch, first, last } = run;
             let found = found.map_or_else(|| "none".to_owned(), |found| found.to_string());
             let message = format!(
                 "epoch of offsets {first} to {last}: expected {epoch}, as in the log, found {found}"

@@ -7,7 +7,7 @@ use crate::types::{Offset, Position};
 
 /// Fill level of an index file with entries of `size` bytes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Filled {
+pub(super) struct IndexFill {
     pub(super) size: usize,
     /// Of the file, in bytes.
     pub(super) length: u64,
@@ -15,7 +15,7 @@ pub(super) struct Filled {
     pub(super) max_entries: usize,
 }
 
-impl Filled {
+impl IndexFill {
     /// Position of entry `n`.
     pub(super) const fn place(self, n: usize) -> Position {
         (n as u64).saturating_mul(self.size as u64)

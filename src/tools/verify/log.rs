@@ -1,7 +1,7 @@
 //! A `.log`, and a KRaft snapshot: every batch, and what its neighbours and the files beside it say of it.
 //!
-//! One thread walks from header to header; checksums and records are checked in jobs of the [`Pool`]. What stands beside
-//! the log is compared on the way ([`Beside`]), so memory does not grow with the number of batches.
+//! One thread walks from header to header; checksums and records are checked in jobs of the [`VerifyPool`]. What stands beside
+//! the log is compared on the way ([`CompanionFile`]), so memory does not grow with the number of batches.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::finding::{
     BATCH_LEVEL, Code, Finding, Findings, TORN_TAIL, ZERO_TAIL, ZERO_TAIL_CLEAN, ZERO_TAIL_CLOSED,
     code_of,
 };
-use super::pool::{Fault, Job, Place, Pool, Ticket};
+use super::pool::{BatchFault, BatchPlace, Ticket, VerifyPool, WindowJob};
 use super::records::BatchCheck;
 use super::summary::Summary;
 use crate::error::{Error, Result};
@@ -37,7 +37,7 @@ pub(super) struct Reading {
 }
 
 /// Receiver of the batches as they pass, which compares something with them.
-pub(super) trait Beside {
+pub(super) trait CompanionFile {
     /// A whole batch. Its checksum may turn out wrong later.
     ///
     /// # Errors
@@ -64,8 +64,8 @@ pub(super) trait Beside {
 pub(super) fn check(
     segment: &LogSegment,
     reading: Reading,
-    beside: &mut [&mut dyn Beside],
-    (pool, batches): (&Pool, &mut BatchCheck),
+    beside: &mut [&mut dyn CompanionFile],
+    (pool, batches): (&VerifyPool, &mut BatchCheck),
     findings: &mut Findings,
 ) -> Result<Summary> {
     let path = segment.path();
@@ -77,13 +77,13 @@ pub(super) fn check(
             return Ok(Summary::unknown(segment.base_offset));
         }
     };
-    let mut walk = Walk::new(&path, segment, reading);
+    let mut walk = LogCheck::new(&path, segment, reading);
     walk.run(&mut source, beside, (pool, batches), findings)?;
     Ok(walk.summary)
 }
 
 /// A walk over a `.log`, whose batches come from the outside.
-pub(super) struct Walk<'a> {
+pub(super) struct LogCheck<'a> {
     path: &'a Path,
     bounds: Bounds,
     reading: Reading,
@@ -98,7 +98,7 @@ pub(super) struct Walk<'a> {
     pub summary: Summary,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> LogCheck<'a> {
     /// Begins.
     #[must_use]
     pub(super) fn new(path: &'a Path, segment: &LogSegment, reading: Reading) -> Self {
@@ -125,8 +125,8 @@ impl<'a> Walk<'a> {
     fn run(
         &mut self,
         source: &mut SegmentSource,
-        beside: &mut [&mut dyn Beside],
-        (pool, batches): (&Pool, &mut BatchCheck),
+        beside: &mut [&mut dyn CompanionFile],
+        (pool, batches): (&VerifyPool, &mut BatchCheck),
         findings: &mut Findings,
     ) -> Result<()> {
         let mut cursor = BatchCursor::new(self.bounds, 0);
@@ -168,8 +168,8 @@ impl<'a> Walk<'a> {
         &mut self,
         (position, header): (Position, BatchHeader),
         source: &mut SegmentSource,
-        beside: &mut [&mut dyn Beside],
-        threads: (&Pool, &mut BatchCheck),
+        beside: &mut [&mut dyn CompanionFile],
+        threads: (&VerifyPool, &mut BatchCheck),
         findings: &mut Findings,
     ) -> Result<()> {
         self.summary.add(position, &header);
@@ -186,16 +186,16 @@ impl<'a> Walk<'a> {
     /// `Interrupted`, `Internal`, `OutOfMemory`.
     pub(super) fn settle(
         &mut self,
-        (pool, batches): (&Pool, &mut BatchCheck),
+        (pool, batches): (&VerifyPool, &mut BatchCheck),
         findings: &mut Findings,
     ) -> Result<()> {
         self.flush((pool, &mut *batches))?;
         pool.wait(&self.ticket, batches)?;
         for (place, fault) in self.ticket.faults() {
             match fault {
-                Fault::Unreadable(error) => {
+                BatchFault::Unreadable(error) => {
                     self.summary.is_damaged = true;
-                    let Place {
+                    let BatchPlace {
                         position,
                         end,
                         base_offset,
@@ -203,7 +203,7 @@ impl<'a> Walk<'a> {
                     let bytes = (position, Some(end));
                     tell(error, self.path, bytes, base_offset, findings)?;
                 }
-                Fault::Doubtful(doubt) => findings.add(
+                BatchFault::Doubtful(doubt) => findings.add(
                     Finding::new(doubt.code, self.path, doubt.message)
                         .at(place.position)
                         .to(place.end)
@@ -220,7 +220,7 @@ impl<'a> Walk<'a> {
         position: Position,
         header: BatchHeader,
         source: &mut SegmentSource,
-        (pool, batches): (&Pool, &mut BatchCheck),
+        (pool, batches): (&VerifyPool, &mut BatchCheck),
     ) -> Result<()> {
         pool.note(if self.is_again { 0 } else { header.size as u64 })?;
         if header.size > LARGE
@@ -228,8 +228,8 @@ impl<'a> Walk<'a> {
             && computed != header.crc
         {
             let error = header.crc_fault(computed).shift(position);
-            let place = Place::of(position, &header);
-            self.ticket.note(place, Fault::Unreadable(error));
+            let place = BatchPlace::of(position, &header);
+            self.ticket.note(place, BatchFault::Unreadable(error));
             return Ok(());
         }
         let (region, at) = source.region(position, header.size)?;
@@ -245,12 +245,12 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    fn flush(&mut self, (pool, batches): (&Pool, &mut BatchCheck)) -> Result<()> {
+    fn flush(&mut self, (pool, batches): (&VerifyPool, &mut BatchCheck)) -> Result<()> {
         self.job_size = 0;
         let Some(region) = self.region.take().filter(|_| !self.job.is_empty()) else {
             return Ok(());
         };
-        let job = Job {
+        let job = WindowJob {
             region,
             batches: std::mem::take(&mut self.job),
             ticket: Arc::clone(&self.ticket),

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::finding::{BATCH_LEVEL, Finding, Findings, METADATA_SNAPSHOT, Severity, UNREADABLE};
-use super::log::{self, Beside, Reading};
-use super::pool::Pool;
+use super::log::{self, CompanionFile, Reading};
+use super::pool::VerifyPool;
 use super::records::BatchCheck;
 use super::summary::Summary;
 use crate::error::{Error, Result};
@@ -37,14 +37,14 @@ pub(super) fn is_name(name: &str) -> bool {
 
 /// The first and the last control record.
 #[derive(Debug, Default)]
-struct Frame {
+struct ControlRecords {
     first: Option<ControlType>,
     last: Option<ControlType>,
     is_begun: bool,
     is_damaged: bool,
 }
 
-impl Beside for Frame {
+impl CompanionFile for ControlRecords {
     fn batch(
         &mut self,
         position: Position,
@@ -97,7 +97,7 @@ pub(super) fn check(
     folder: &Path,
     name: &str,
     reading: Reading,
-    threads: (&Pool, &mut BatchCheck),
+    threads: (&VerifyPool, &mut BatchCheck),
     findings: &mut Findings,
 ) -> Result<()> {
     let path = folder.join(name);
@@ -110,7 +110,7 @@ pub(super) fn check(
         }
     };
     let segment = LogSegment::named(Arc::from(folder), name.to_owned(), 0, size, 0);
-    let mut frame = Frame::default();
+    let mut frame = ControlRecords::default();
     let mut of_batches = Findings::default();
     log::check(
         &segment,

@@ -45,11 +45,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use self::checkpoints::Checkpoints;
+use self::checkpoints::CheckpointFiles;
 use self::finding::{Finding, Findings};
 use self::log::Reading;
-use self::partition::{Checked, Partition};
-use self::pool::Pool;
+use self::partition::{CheckedSegment, Partition};
+use self::pool::VerifyPool;
 use crate::error::Result;
 use crate::io::threads::{into_inner, lock, processors};
 use crate::log::dir::{DirState, LogDir, PartitionFolder, PathKind, dir_above, folder_name};
@@ -69,10 +69,10 @@ pub(crate) struct VerifyOptions {
 
 /// A log dir, or the one around a partition folder.
 #[derive(Debug)]
-struct Target {
+struct VerifyTarget {
     path: PathBuf,
     state: DirState,
-    checkpoints: Checkpoints,
+    checkpoints: CheckpointFiles,
     folders: Vec<PartitionFolder>,
     /// All of it, rather than one partition.
     is_whole: bool,
@@ -86,8 +86,8 @@ enum Task {
 }
 
 /// Result of a task.
-enum Outcome {
-    Segment(usize, usize, Box<Checked>),
+enum TaskResult {
+    Segment(usize, usize, Box<CheckedSegment>),
     Findings(Vec<Finding>),
 }
 
@@ -104,7 +104,7 @@ pub(crate) fn verify(paths: &[PathBuf], options: &VerifyOptions) -> Result<Vec<F
         if PathKind::of(path)? == PathKind::File {
             found.extend(verify_file(path, options)?);
         } else {
-            targets.push(Target::of(path, &mut findings)?);
+            targets.push(VerifyTarget::of(path, &mut findings)?);
         }
     }
     found.extend(findings.finish());
@@ -120,7 +120,7 @@ pub(crate) fn verify(paths: &[PathBuf], options: &VerifyOptions) -> Result<Vec<F
 /// A file is verified with those around it; what is said of them is left out.
 fn verify_file(path: &Path, options: &VerifyOptions) -> Result<Vec<Finding>> {
     let mut findings = Findings::default();
-    let target = Target::of(&dir_above(path), &mut findings)?;
+    let target = VerifyTarget::of(&dir_above(path), &mut findings)?;
     let name = folder_name(path);
     let found = verify_targets(&[target], options)?.into_iter();
     let found = findings.finish().into_iter().chain(found);
@@ -129,7 +129,7 @@ fn verify_file(path: &Path, options: &VerifyOptions) -> Result<Vec<Finding>> {
         .collect())
 }
 
-impl Target {
+impl VerifyTarget {
     fn of(path: &Path, findings: &mut Findings) -> Result<Self> {
         if let PathKind::Partition(name) = PathKind::of(path)? {
             let log_dir = dir_above(path);
@@ -155,7 +155,7 @@ impl Target {
     }
 }
 
-fn verify_targets(targets: &[Target], options: &VerifyOptions) -> Result<Vec<Finding>> {
+fn verify_targets(targets: &[VerifyTarget], options: &VerifyOptions) -> Result<Vec<Finding>> {
     let mut found = Vec::new();
     let mut partitions = Vec::new();
     for (n, target) in targets.iter().enumerate() {
@@ -174,7 +174,7 @@ fn verify_targets(targets: &[Target], options: &VerifyOptions) -> Result<Vec<Fin
         0 => processors(),
         threads => threads,
     };
-    let pool = Pool::new(threads, Arc::clone(&options.progress));
+    let pool = VerifyPool::new(threads, Arc::clone(&options.progress));
     let outcomes = Mutex::new(Vec::new());
     pool.run(tasks.len(), &|n, batches| {
         let Some(task) = tasks.get(n) else {
@@ -185,17 +185,17 @@ fn verify_targets(targets: &[Target], options: &VerifyOptions) -> Result<Vec<Fin
             Task::Segment(p, n) => match partitions.get(*p) {
                 Some((_, partition)) => partition
                     .check_segment(*n, threads)?
-                    .map(|checked| Outcome::Segment(*p, *n, Box::new(checked))),
+                    .map(|checked| TaskResult::Segment(*p, *n, Box::new(checked))),
                 None => None,
             },
             Task::MetadataSnapshot(p, name) => match partitions.get(*p) {
-                Some((_, partition)) => Some(Outcome::Findings(
+                Some((_, partition)) => Some(TaskResult::Findings(
                     partition.check_metadata_snapshot(name, threads)?,
                 )),
                 None => None,
             },
             Task::Bootstrap(n) => match targets.get(*n) {
-                Some(target) => Some(Outcome::Findings(dir::bootstrap(&target.path, threads)?)),
+                Some(target) => Some(TaskResult::Findings(dir::bootstrap(&target.path, threads)?)),
                 None => None,
             },
         };
@@ -203,13 +203,13 @@ fn verify_targets(targets: &[Target], options: &VerifyOptions) -> Result<Vec<Fin
         outcomes.extend(outcome);
         Ok(())
     })?;
-    let mut checked: BTreeMap<usize, BTreeMap<usize, Checked>> = BTreeMap::new();
+    let mut checked: BTreeMap<usize, BTreeMap<usize, CheckedSegment>> = BTreeMap::new();
     for outcome in into_inner(outcomes) {
         match outcome {
-            Outcome::Segment(p, n, segment) => {
+            TaskResult::Segment(p, n, segment) => {
                 checked.entry(p).or_default().insert(n, *segment);
             }
-            Outcome::Findings(more) => found.extend(more),
+            TaskResult::Findings(more) => found.extend(more),
         }
     }
     let mut dirs: Vec<dir::Contents> = targets.iter().map(|_| dir::Contents::default()).collect();
@@ -234,7 +234,11 @@ fn verify_targets(targets: &[Target], options: &VerifyOptions) -> Result<Vec<Fin
 }
 
 /// All tasks, the largest first, so that none is left alone at the end.
-fn tasks(targets: &[Target], partitions: &[(usize, Partition)], progress: &Progress) -> Vec<Task> {
+fn tasks(
+    targets: &[VerifyTarget],
+    partitions: &[(usize, Partition)],
+    progress: &Progress,
+) -> Vec<Task> {
     let mut tasks = Vec::new();
     for (p, (_, partition)) in partitions.iter().enumerate() {
         for (n, segment) in partition.segments.iter().enumerate() {

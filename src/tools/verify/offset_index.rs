@@ -18,8 +18,8 @@ use super::finding::{
     Code, Finding, Findings, INDEX_BEYOND_LOG, INDEX_OFFSET, INDEX_ORDER, INDEX_POSITION,
     UNREADABLE,
 };
-use super::index_entries::Filled;
-use super::log::Beside;
+use super::index_entries::IndexFill;
+use super::log::CompanionFile;
 use super::summary::Summary;
 use crate::error::Result;
 use crate::format::batch::BatchHeader;
@@ -34,7 +34,7 @@ use crate::types::{Offset, Position};
 #[derive(Debug)]
 pub(super) struct OffsetIndexCheck {
     path: PathBuf,
-    filled: Filled,
+    filled: IndexFill,
     index: OffsetIndex,
     /// Entries may tell of batches that were written since.
     may_be_ahead: bool,
@@ -60,7 +60,7 @@ impl OffsetIndexCheck {
                 return None;
             }
         };
-        let filled = Filled {
+        let filled = IndexFill {
             size: OFFSET_ENTRY_SIZE,
             length: index.length(),
             entries: index.entries(),
@@ -122,7 +122,7 @@ impl OffsetIndexCheck {
     }
 }
 
-impl Beside for OffsetIndexCheck {
+impl CompanionFile for OffsetIndexCheck {
     fn batch(
         &mut self,
         position: Position,

@@ -12,12 +12,12 @@ use super::finding::{
     SEGMENT_MISSING, SNAPSHOT_STRAY, SWAP_LACKS_BATCHES, SWAP_UNREADABLE, UNKNOWN_FILE, code_of,
 };
 use super::identity::{self, QUORUM_STATE};
-use super::log::{self, Beside, Reading};
+use super::log::{self, CompanionFile, Reading};
 use super::metadata_snapshot;
 use super::offset_index::OffsetIndexCheck;
-use super::past_damage::{self, Said};
-use super::pool::Pool;
-use super::producers::{History, ProducerWalk, SegmentProducers};
+use super::past_damage::{self, FirstLook};
+use super::pool::VerifyPool;
+use super::producers::{ProducerHistory, ProducerWalk, SegmentProducers};
 use super::records::BatchCheck;
 use super::snapshot;
 use super::summary::Summary;
@@ -60,7 +60,7 @@ pub(super) struct Partition {
 
 /// Result for one segment.
 #[derive(Debug)]
-pub(super) struct Checked {
+pub(super) struct CheckedSegment {
     summary: Summary,
     epochs: EpochWalk,
     producers: SegmentProducers,
@@ -243,8 +243,8 @@ impl Partition {
     pub(super) fn check_segment(
         &self,
         n: usize,
-        (pool, batches): (&Pool, &mut BatchCheck),
-    ) -> Result<Option<Checked>> {
+        (pool, batches): (&VerifyPool, &mut BatchCheck),
+    ) -> Result<Option<CheckedSegment>> {
         let Some(segment) = self.segments.get(n) else {
             return Ok(None);
         };
@@ -255,7 +255,7 @@ impl Partition {
             .iter()
             .filter(|finding| finding.file == log && finding.code.name.starts_with("batch-"))
             .filter(|finding| finding.code != BATCH_TRANSACTION);
-        let said: Said = of_batches
+        let said: FirstLook = of_batches
             .filter_map(|finding| Some((finding.position?, finding.message.clone())))
             .collect();
         if !first.summary.is_damaged || said.is_empty() {
@@ -273,9 +273,9 @@ impl Partition {
     fn look(
         &self,
         segment: &LogSegment,
-        said: Option<&Said>,
-        threads: (&Pool, &mut BatchCheck),
-    ) -> Result<Checked> {
+        said: Option<&FirstLook>,
+        threads: (&VerifyPool, &mut BatchCheck),
+    ) -> Result<CheckedSegment> {
         let mut findings = Findings::about(&self.folder.name.topic_partition);
         let next = segment.next_base_offset;
         let cuts = self
@@ -297,7 +297,7 @@ impl Partition {
             .has_time_index
             .then(|| TimeIndexCheck::open(segment, may_be_ahead, &mut findings))
             .flatten();
-        let mut beside: Vec<&mut dyn Beside> = vec![&mut producers, &mut epochs];
+        let mut beside: Vec<&mut dyn CompanionFile> = vec![&mut producers, &mut epochs];
         if let Some(offsets) = &mut offsets {
             beside.push(offsets);
         }
@@ -311,7 +311,7 @@ impl Partition {
                 past_damage::check(segment, reading, &mut beside, threads, &mut findings)?
             }
         };
-        Ok(Checked {
+        Ok(CheckedSegment {
             summary,
             epochs,
             producers: producers.finish(),
@@ -326,7 +326,7 @@ impl Partition {
     pub(super) fn check_metadata_snapshot(
         &self,
         name: &str,
-        threads: (&Pool, &mut BatchCheck),
+        threads: (&VerifyPool, &mut BatchCheck),
     ) -> Result<Vec<Finding>> {
         let mut findings = Findings::about(&self.folder.name.topic_partition);
         let folder = &self.folder.path;
@@ -336,8 +336,8 @@ impl Partition {
 
     /// Names the offsets between the last batch of a segment and the next segment, if no damage and no compaction accounts
     /// for them. Only what a broker serves counts.
-    fn compare_neighbours(&self, checked: &[Checked], findings: &mut Findings) {
-        for (segment, Checked { summary, .. }) in self.segments.iter().zip(checked) {
+    fn compare_neighbours(&self, checked: &[CheckedSegment], findings: &mut Findings) {
+        for (segment, CheckedSegment { summary, .. }) in self.segments.iter().zip(checked) {
             let Some(next) = segment.next_base_offset else {
                 continue;
             };
@@ -368,7 +368,7 @@ impl Partition {
     ///
     /// # Errors
     /// `OutOfMemory`, `Interrupted`.
-    pub(super) fn finish(mut self, checked: Vec<Checked>) -> Result<(Extent, Vec<Finding>)> {
+    pub(super) fn finish(mut self, checked: Vec<CheckedSegment>) -> Result<(Extent, Vec<Finding>)> {
         let mut findings = std::mem::take(&mut self.findings);
         let mut found = Vec::new();
         let folder = &self.folder.path;
@@ -386,13 +386,13 @@ impl Partition {
         }
         self.compare_neighbours(&checked, &mut findings);
         let first = self.segments.first().map_or(0, |first| first.base_offset);
-        let mut history = History::from(first);
+        let mut history = ProducerHistory::from(first);
         let mut runs = Vec::new();
         for segment in checked {
             found.extend(segment.findings);
             runs.extend(segment.epochs.runs);
             let mut about_snapshots = Findings::about(&self.folder.name.topic_partition);
-            let compare = |offset: Offset, history: &History| {
+            let compare = |offset: Offset, history: &ProducerHistory| {
                 if let Some((path, states)) = snapshots.get(&offset) {
                     snapshot::compare(path, offset, states, history, &mut about_snapshots);
                 }

@@ -10,8 +10,8 @@ use super::finding::{
     BATCH_CODEC, BATCH_CRC, BATCH_FOREIGN, BATCH_LENGTH, BATCH_MAGIC, BATCH_ORDER, BATCH_RECORDS,
     BATCH_TORN, BATCH_TRANSACTION, Code, Finding, Findings, SEGMENT_MISSING,
 };
-use super::log::{Beside, Reading, Walk};
-use super::pool::Pool;
+use super::log::{CompanionFile, LogCheck, Reading};
+use super::pool::VerifyPool;
 use super::records::BatchCheck;
 use super::summary::Summary;
 use crate::error::Result;
@@ -19,12 +19,12 @@ use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
 use crate::io::folder::DiskReader;
 use crate::io::storage::ReadFile;
 use crate::segment::LogSegment;
-use crate::segment::resync::{Lost, Reason, Resync, Step};
+use crate::segment::resync::{Lost, Reason, Resync, ResyncItem};
 use crate::segment::source::{Access, SegmentSource};
 use crate::types::Position;
 
 /// Messages of the first pass, by position in the file.
-pub(super) type Said = BTreeMap<Position, String>;
+pub(super) type FirstLook = BTreeMap<Position, String>;
 
 /// Verifies a damaged segment's `.log`.
 ///
@@ -32,19 +32,19 @@ pub(super) type Said = BTreeMap<Position, String>;
 /// `Io`, `Interrupted`, `Internal`, `OutOfMemory`.
 pub(super) fn check(
     segment: &LogSegment,
-    (reading, said): (Reading, &Said),
-    beside: &mut [&mut dyn Beside],
-    (pool, batches): (&Pool, &mut BatchCheck),
+    (reading, said): (Reading, &FirstLook),
+    beside: &mut [&mut dyn CompanionFile],
+    (pool, batches): (&VerifyPool, &mut BatchCheck),
     findings: &mut Findings,
 ) -> Result<Summary> {
     let path = segment.path();
     let file: Arc<dyn ReadFile> = Arc::new(DiskReader::open(&path)?);
     let mut steps = Resync::new(Arc::clone(&file), segment.size, segment.bounds())?;
     let mut source = SegmentSource::over(file, segment.size, Access::Records)?;
-    let mut walk = Walk::new(&path, segment, reading).again();
+    let mut walk = LogCheck::new(&path, segment, reading).again();
     while let Some(step) = steps.next_step()? {
         match step {
-            Step::Batch(position, _) => {
+            ResyncItem::Batch(position, _) => {
                 // Of a wrapper the step has the first offset, the file the last.
                 let head = source.bytes(position, RECORD_BATCH_OVERHEAD)?;
                 if let Some(header) = BatchHeader::parse(head)? {
@@ -53,7 +53,7 @@ pub(super) fn check(
                 }
             }
             // A write that a crash cut off, or that continues.
-            Step::Lost(lost)
+            ResyncItem::Lost(lost)
                 if segment.is_active
                     && lost.reason == Reason::Torn
                     && lost.end >= source.len()
@@ -62,14 +62,14 @@ pub(super) fn check(
                 walk.tail(&mut source, lost.position, findings)?;
             }
             // The same in a closed segment, which a power cut left: there is no room for an offset before the next one.
-            Step::Lost(lost)
+            ResyncItem::Lost(lost)
                 if lost.reason == Reason::Torn
                     && lost.end >= source.len()
                     && lost.first_offset.is_none() =>
             {
                 walk.tail(&mut source, lost.position, findings)?;
             }
-            Step::Lost(lost) => {
+            ResyncItem::Lost(lost) => {
                 walk.summary.is_damaged = true;
                 for each in beside.iter_mut() {
                     each.lost((lost.position, lost.end));
@@ -91,7 +91,7 @@ pub(super) fn check(
 }
 
 /// Describes the fault, and the offsets that may be lost.
-fn message(range: &Lost, said: &Said) -> String {
+fn message(range: &Lost, said: &FirstLook) -> String {
     let bytes = range.bytes();
     let what = said.get(&range.position).cloned();
     let what = what.unwrap_or_else(|| format!("{bytes} bytes without a batch in its place"));

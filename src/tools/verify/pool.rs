@@ -21,7 +21,7 @@ use crate::types::{Offset, Position};
 
 /// Batches of one window of a file.
 #[derive(Debug)]
-pub(super) struct Job {
+pub(super) struct WindowJob {
     /// The bytes.
     pub region: Region,
     /// Position of each batch in the bytes, its position in the file, and its header.
@@ -30,9 +30,9 @@ pub(super) struct Job {
     pub ticket: Arc<Ticket>,
 }
 
-/// Place of a batch: position in its file, size, offset.
+/// BatchPlace of a batch: position in its file, size, offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct BatchPlace {
     /// In the file.
     pub position: Position,
     /// Position after the last byte.
@@ -41,7 +41,7 @@ pub(super) struct Place {
     pub base_offset: Offset,
 }
 
-impl Place {
+impl BatchPlace {
     /// Of a batch at `position`.
     #[must_use]
     pub(super) const fn of(position: Position, header: &BatchHeader) -> Self {
@@ -53,9 +53,9 @@ impl Place {
     }
 }
 
-/// Fault of a batch.
+/// BatchFault of a batch.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(super) enum BatchFault {
     /// It cannot be read.
     Unreadable(Error),
     /// Something is odd.
@@ -66,26 +66,26 @@ pub(super) enum Fault {
 #[derive(Debug, Default)]
 pub(super) struct Ticket {
     open: AtomicUsize,
-    faults: Mutex<Vec<(Place, Fault)>>,
+    faults: Mutex<Vec<(BatchPlace, BatchFault)>>,
 }
 
 impl Ticket {
-    /// Returns the faults, by position; call it after [`Pool::wait`].
-    pub(super) fn faults(&self) -> Vec<(Place, Fault)> {
+    /// Returns the faults, by position; call it after [`VerifyPool::wait`].
+    pub(super) fn faults(&self) -> Vec<(BatchPlace, BatchFault)> {
         let mut found = std::mem::take(&mut *lock(&self.faults));
         found.sort_by_key(|&(place, _)| place);
         found
     }
 
     /// Adds what was found outside of jobs.
-    pub(super) fn note(&self, place: Place, fault: Fault) {
+    pub(super) fn note(&self, place: BatchPlace, fault: BatchFault) {
         lock(&self.faults).push((place, fault));
     }
 }
 
 #[derive(Debug, Default)]
-struct State {
-    jobs: VecDeque<Job>,
+struct PoolState {
+    jobs: VecDeque<WindowJob>,
     /// The next task.
     next: usize,
     /// Tasks in progress.
@@ -95,15 +95,15 @@ struct State {
 
 /// The threads' common state.
 #[derive(Debug)]
-pub(super) struct Pool {
+pub(super) struct VerifyPool {
     threads: usize,
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
     wake: Condvar,
     cancellation: Cancellation,
     progress: Arc<Progress>,
 }
 
-impl Pool {
+impl VerifyPool {
     /// For so many threads, the caller's included.
     #[must_use]
     pub(super) fn new(threads: usize, progress: Arc<Progress>) -> Self {
@@ -180,7 +180,7 @@ impl Pool {
     }
 
     /// Checks a job's batches, here or in an idle thread.
-    pub(super) fn submit(&self, job: Job, check: &mut BatchCheck) {
+    pub(super) fn submit(&self, job: WindowJob, check: &mut BatchCheck) {
         job.ticket.open.fetch_add(1, Ordering::AcqRel);
         if self.threads > 1 {
             let mut state = lock(&self.state);
@@ -227,20 +227,20 @@ impl Pool {
         Ok(())
     }
 
-    fn carry_out(&self, job: Job, check: &mut BatchCheck) {
+    fn carry_out(&self, job: WindowJob, check: &mut BatchCheck) {
         let mut found = Vec::new();
         let mut doubts = Vec::new();
         for (at, position, header) in job.batches {
             let rest = job.region.as_slice().get(at..).unwrap_or_default();
             let batch = rest.get(..header.size).unwrap_or(rest);
-            let place = Place::of(position, &header);
+            let place = BatchPlace::of(position, &header);
             match guarded(|| check.check(batch, &header, &mut doubts)) {
                 Err(error) if !error.is_of_the_files() => self.fail(error),
-                Err(error) => found.push((place, Fault::Unreadable(error.shift(position)))),
+                Err(error) => found.push((place, BatchFault::Unreadable(error.shift(position)))),
                 Ok(()) => {}
             }
             let doubts = doubts.drain(..);
-            found.extend(doubts.map(|doubt| (place, Fault::Doubtful(doubt))));
+            found.extend(doubts.map(|doubt| (place, BatchFault::Doubtful(doubt))));
         }
         if !found.is_empty() {
             lock(&job.ticket.faults).append(&mut found);

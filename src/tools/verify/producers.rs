@@ -1,7 +1,7 @@
 //! Producers and transactions according to the batches, to be compared with `.txnindex` and `.snapshot` files.
 //!
 //! A segment is walked without knowing what came before it. So it gives *changes*: what its batches do to whatever state
-//! there was; [`History`] applies those of one segment after the other and has the state at every snapshot's offset.
+//! there was; [`ProducerHistory`] applies those of one segment after the other and has the state at every snapshot's offset.
 //! Memory grows with the producers and the snapshots, not with batches or transactions.
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::finding::{
     BATCH_TRANSACTION, Finding, Findings, TXN_INDEX_ENTRY, TXN_INDEX_MISSING_ENTRY,
 };
-use super::log::Beside;
+use super::log::CompanionFile;
 use super::summary::Summary;
 use super::txn_index::TxnEntries;
 use crate::error::{Error, FaultKind, Result};
@@ -37,7 +37,7 @@ pub(super) struct LastBatch {
 
 /// An open transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Open {
+pub(super) struct UnendedTransaction {
     /// Base offset of its first batch that is there.
     pub first: Offset,
     /// Some batch of it has records: compaction has not taken them.
@@ -56,18 +56,18 @@ pub(super) struct Plain {
 
 /// Effect of some batches on one producer's state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Change {
+pub(super) struct ProducerChange {
     /// Its last batch among them.
     pub last: Option<LastBatch>,
     /// Its last marker among them: what was open before is not any more.
     pub ended: Option<Offset>,
     /// Transaction that is open after that.
-    pub open: Option<Open>,
+    pub open: Option<UnendedTransaction>,
     /// The first batch without a transaction before any marker and any transaction, and the first one inside of one.
     plain: [Option<Plain>; 2],
 }
 
-impl Change {
+impl ProducerChange {
     fn records(&mut self, position: Position, header: &BatchHeader) {
         self.last = Some(LastBatch {
             last_offset: header.last_offset(),
@@ -75,7 +75,7 @@ impl Change {
             last_sequence: header.last_sequence(),
         });
         if header.is_transactional() {
-            let open = self.open.get_or_insert(Open {
+            let open = self.open.get_or_insert(UnendedTransaction {
                 first: header.base_offset,
                 has_records: false,
             });
@@ -110,16 +110,16 @@ impl Change {
     }
 }
 
-/// Changes by producer.
-pub(super) type Changes = BTreeMap<i64, Change>;
+/// ProducerChanges by producer.
+pub(super) type ProducerChanges = BTreeMap<i64, ProducerChange>;
 
 /// An ABORT marker whose transaction may have begun before its segment.
 #[derive(Clone, Copy, Debug)]
-struct Aborted {
+struct EarlierAbort {
     producer_id: i64,
     marker: Offset,
     /// Part of it that is in the segment.
-    open: Option<Open>,
+    open: Option<UnendedTransaction>,
     entry: Option<AbortedTxn>,
 }
 
@@ -129,14 +129,14 @@ pub(super) struct ProducerWalk {
     log: PathBuf,
     /// Offsets of snapshots within the segment that are still ahead, descending.
     cuts: Vec<Offset>,
-    /// Changes up to each cut, and after the last one.
-    done: Vec<(Offset, Changes)>,
-    current: Changes,
+    /// ProducerChanges up to each cut, and after the last one.
+    done: Vec<(Offset, ProducerChanges)>,
+    current: ProducerChanges,
     /// The whole segment's.
-    all: Changes,
+    all: ProducerChanges,
     entries: TxnEntries,
-    /// Aborted transactions that may have begun earlier.
-    deferred: Vec<Aborted>,
+    /// EarlierAbort transactions that may have begun earlier.
+    deferred: Vec<EarlierAbort>,
     is_damaged: bool,
     next_base_offset: Option<Offset>,
 }
@@ -150,8 +150,8 @@ impl ProducerWalk {
             log: segment.path(),
             cuts,
             done: Vec::new(),
-            current: Changes::new(),
-            all: Changes::new(),
+            current: ProducerChanges::new(),
+            all: ProducerChanges::new(),
             entries,
             deferred: Vec::new(),
             is_damaged: false,
@@ -191,7 +191,7 @@ impl ProducerWalk {
         let before = self.all.get(&producer_id).copied().unwrap_or_default();
         let entry = self.entries.at_marker(offset);
         if marker.is_abort {
-            let aborted = Aborted {
+            let aborted = EarlierAbort {
                 producer_id,
                 marker: offset,
                 open: before.open,
@@ -230,7 +230,7 @@ impl ProducerWalk {
     }
 }
 
-impl Beside for ProducerWalk {
+impl CompanionFile for ProducerWalk {
     fn batch(
         &mut self,
         position: Position,
@@ -269,7 +269,7 @@ impl Beside for ProducerWalk {
     }
 }
 
-impl Aborted {
+impl EarlierAbort {
     /// Holds the transaction against its index entry; `ended` is the producer's marker before it. Where there are records of
     /// it, there is an entry, though it may have begun before the log.
     fn check(
@@ -314,9 +314,9 @@ impl Aborted {
 /// The producers of one segment, as it gives them to the history.
 #[derive(Debug)]
 pub(super) struct SegmentProducers {
-    changes: Vec<(Offset, Changes)>,
-    rest: Changes,
-    deferred: Vec<Aborted>,
+    changes: Vec<(Offset, ProducerChanges)>,
+    rest: ProducerChanges,
+    deferred: Vec<EarlierAbort>,
     log: PathBuf,
     txn_index: PathBuf,
     may_be_ahead: bool,
@@ -325,22 +325,22 @@ pub(super) struct SegmentProducers {
 
 /// A producer as the log shows it up to some offset.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Known {
+pub(super) struct ProducerView {
     /// Last batch, last marker, and what is open.
-    pub change: Change,
+    pub change: ProducerChange,
     /// Nothing can have been open before what was seen.
     pub is_exact: bool,
 }
 
 /// The producers of a partition up to an offset.
 #[derive(Debug)]
-pub(super) struct History {
-    producers: BTreeMap<i64, Known>,
+pub(super) struct ProducerHistory {
+    producers: BTreeMap<i64, ProducerView>,
     /// The log was seen from its very first batch, without a hole.
     is_whole: bool,
 }
 
-impl History {
+impl ProducerHistory {
     /// Of a log that begins at `base_offset`.
     #[must_use]
     pub(super) const fn from(base_offset: Offset) -> Self {
@@ -359,15 +359,15 @@ impl History {
     ) {
         for aborted in &segment.deferred {
             let known = self.producers.get(&aborted.producer_id);
-            let mut before = known.map_or_else(Change::default, |known| known.change);
+            let mut before = known.map_or_else(ProducerChange::default, |known| known.change);
             let is_exact = self.is_whole || known.is_some_and(|known| known.is_exact);
             if let Some(open) = aborted.open {
-                before.then(&Change {
+                before.then(&ProducerChange {
                     open: Some(open),
-                    ..Change::default()
+                    ..ProducerChange::default()
                 });
             }
-            let aborted = Aborted {
+            let aborted = EarlierAbort {
                 open: before.open,
                 ..*aborted
             };
@@ -396,7 +396,7 @@ impl History {
     }
 
     /// Names batches without a transaction inside of one.
-    fn check_plain(&self, changes: &Changes, log: &Path, findings: &mut Findings) {
+    fn check_plain(&self, changes: &ProducerChanges, log: &Path, findings: &mut Findings) {
         for (producer_id, change) in changes {
             let before = self.producers.get(producer_id);
             let open = before.and_then(|known| known.change.open);
@@ -414,10 +414,10 @@ impl History {
         }
     }
 
-    fn apply(&mut self, changes: &Changes) {
+    fn apply(&mut self, changes: &ProducerChanges) {
         for (&producer_id, change) in changes {
-            let known = self.producers.entry(producer_id).or_insert(Known {
-                change: Change::default(),
+            let known = self.producers.entry(producer_id).or_insert(ProducerView {
+                change: ProducerChange::default(),
                 is_exact: self.is_whole,
             });
             known.change.then(change);
@@ -426,13 +426,13 @@ impl History {
     }
 
     /// Every producer seen, by id.
-    pub(super) fn producers(&self) -> impl Iterator<Item = (i64, &Known)> {
+    pub(super) fn producers(&self) -> impl Iterator<Item = (i64, &ProducerView)> {
         self.producers.iter().map(|(&id, known)| (id, known))
     }
 
     /// One producer.
     #[must_use]
-    pub(super) fn producer(&self, producer_id: i64) -> Option<&Known> {
+    pub(super) fn producer(&self, producer_id: i64) -> Option<&ProducerView> {
         self.producers.get(&producer_id)
     }
 }

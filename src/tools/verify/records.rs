@@ -47,7 +47,7 @@ impl BatchCheck {
         doubts: &mut Vec<Doubt>,
     ) -> Result<()> {
         header.ensure_valid(batch)?;
-        let mut seen = Seen::new(header);
+        let mut seen = RecordSummary::new(header);
         let mut records = self.decoder.open(batch, header)?;
         self.slots.resize(SLOTS, RecordSlot::default());
         while let Some(slots) = records.next(&mut self.slots)? {
@@ -79,7 +79,7 @@ fn control(source: &[u8], slot: &RecordSlot) -> Result<()> {
 
 /// Summary of the records of a batch.
 #[derive(Debug)]
-struct Seen {
+struct RecordSummary {
     base: Offset,
     last: Offset,
     previous: Option<Offset>,
@@ -87,7 +87,7 @@ struct Seen {
     doubts: Vec<Doubt>,
 }
 
-impl Seen {
+impl RecordSummary {
     const fn new(header: &BatchHeader) -> Self {
         Self {
             // Of a wrapper the header has the last offset only.

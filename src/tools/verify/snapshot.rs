@@ -8,7 +8,7 @@ use std::path::Path;
 use super::finding::{
     Finding, Findings, SNAPSHOT_OUTDATED, SNAPSHOT_TRANSACTION, SNAPSHOT_UNREADABLE,
 };
-use super::producers::History;
+use super::producers::ProducerHistory;
 use crate::error::Result;
 use crate::format::entry::ProducerState;
 use crate::io::disk::Disk;
@@ -44,7 +44,7 @@ pub(super) fn compare(
     path: &Path,
     offset: Offset,
     states: &[ProducerState],
-    history: &History,
+    history: &ProducerHistory,
     findings: &mut Findings,
 ) {
     let mut tell = |code, at: Offset, message: String| {

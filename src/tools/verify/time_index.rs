@@ -12,8 +12,8 @@ use super::finding::{
     Code, Finding, Findings, INDEX_BEYOND_LOG, INDEX_OFFSET, INDEX_ORDER, TIME_INDEX_EMPTY,
     TIME_INDEX_INCOMPLETE, UNREADABLE,
 };
-use super::index_entries::Filled;
-use super::log::Beside;
+use super::index_entries::IndexFill;
+use super::log::CompanionFile;
 use super::summary::Summary;
 use crate::error::Result;
 use crate::format::batch::BatchHeader;
@@ -26,7 +26,7 @@ use crate::types::{NO_TIMESTAMP, Position, TimestampMs};
 
 /// End of the index of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ending {
+enum IndexEnd {
     /// With the largest timestamp, written when the segment was closed.
     Closed,
     /// Anywhere: the metadata log's is not completed at a stop.
@@ -39,9 +39,9 @@ enum Ending {
 #[derive(Debug)]
 pub(super) struct TimeIndexCheck {
     path: PathBuf,
-    filled: Filled,
+    filled: IndexFill,
     index: TimeIndex,
-    ending: Ending,
+    ending: IndexEnd,
     /// Entries up to the first that is out of order.
     usable: usize,
     next: usize,
@@ -70,7 +70,7 @@ impl TimeIndexCheck {
                 return None;
             }
         };
-        let filled = Filled {
+        let filled = IndexFill {
             size: TIME_ENTRY_SIZE,
             length: index.length(),
             entries: index.entries(),
@@ -96,9 +96,9 @@ impl TimeIndexCheck {
             path,
             filled,
             ending: match (segment.is_active, may_be_ahead) {
-                (_, true) => Ending::Ahead,
-                (true, false) => Ending::Stopped,
-                (false, false) => Ending::Closed,
+                (_, true) => IndexEnd::Ahead,
+                (true, false) => IndexEnd::Stopped,
+                (false, false) => IndexEnd::Closed,
             },
             usable,
             next: 0,
@@ -130,7 +130,7 @@ impl TimeIndexCheck {
     }
 }
 
-impl Beside for TimeIndexCheck {
+impl CompanionFile for TimeIndexCheck {
     fn batch(
         &mut self,
         _position: Position,
@@ -185,7 +185,7 @@ impl Beside for TimeIndexCheck {
         if let Some(finding) = self.doubted.take() {
             findings.add(finding);
         }
-        if summary.is_damaged || self.has_holes || self.ending == Ending::Ahead {
+        if summary.is_damaged || self.has_holes || self.ending == IndexEnd::Ahead {
             return;
         }
         if let Some(entry) = self.entry() {
@@ -197,7 +197,7 @@ impl Beside for TimeIndexCheck {
             return;
         }
         // The last one is written when the segment is closed.
-        if self.ending != Ending::Closed
+        if self.ending != IndexEnd::Closed
             || summary.max_timestamp < 0
             || self.usable < self.index.entries()
         {

@@ -35,7 +35,7 @@ use crate::error::Result;
 use crate::format::checkpoint::PARTITION_METADATA;
 use crate::format::file_name::{CLUSTER_METADATA_TOPIC, FolderState};
 use crate::log::dir::PartitionFolder;
-use crate::tables::metadata_log::{Chosen, Wanted, choose};
+use crate::tables::metadata_log::{Chosen, LogEnd, choose};
 use crate::tables::topics_image::{Replicas, TopicsImage};
 use crate::types::{Offset, TopicPartition};
 
@@ -51,7 +51,7 @@ pub(super) fn compare(dirs: &[Contents], findings: &mut Findings) -> Result<()> 
             if folder.name.state != FolderState::Live || key.topic != CLUSTER_METADATA_TOPIC {
                 continue;
             }
-            let chosen = match choose(slice::from_ref(&folder.path), Wanted::State) {
+            let chosen = match choose(slice::from_ref(&folder.path), LogEnd::State) {
                 Ok(chosen) => chosen,
                 // What is wrong with its files is a finding about them.
                 Err(error) if error.is_of_the_files() => continue,

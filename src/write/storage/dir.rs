@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
-use super::progress::Progress;
+use super::progress::PartitionProgress;
 use crate::error::{Error, Result};
 use crate::format::checkpoint::{write_clean_shutdown, write_offsets};
 use crate::format::file_name::FolderState;
@@ -14,7 +14,8 @@ use crate::io::file::read_small;
 use crate::io::lock::LogDirLock;
 use crate::io::threads::lock;
 use crate::log::dir::{
-    CLEAN_SHUTDOWN, DirState, LOG_START, LogDir, Offsets, RECOVERY_POINT, REPLICATION, text_limit,
+    CLEAN_SHUTDOWN, DirState, LOG_START, LogDir, PartitionOffsets, RECOVERY_POINT, REPLICATION,
+    text_limit,
 };
 use crate::log::output::check_log_dir;
 use crate::types::TopicPartition;
@@ -22,22 +23,22 @@ use crate::write::checkpoints::Checkpoints;
 
 /// State that this process keeps of a log dir to which it writes.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct CheckpointValues {
     users: usize,
     /// The marker was there.
     pub(super) was_clean: bool,
     /// Content of the marker, to be restored if no partition is written.
     pub(super) marker: Option<Vec<u8>>,
-    recovery_points: Offsets,
-    log_starts: Offsets,
-    high_watermarks: Offsets,
+    recovery_points: PartitionOffsets,
+    log_starts: PartitionOffsets,
+    high_watermarks: PartitionOffsets,
     /// Partitions that were opened and closed cleanly.
     pub(super) closed: BTreeSet<TopicPartition>,
     /// Partitions that are open, or were left without a close.
     pub(super) dirty: BTreeSet<TopicPartition>,
 }
 
-impl Known {
+impl CheckpointValues {
     fn new(state: DirState, marker: Option<Vec<u8>>) -> Self {
         Self {
             users: 0,
@@ -51,8 +52,8 @@ impl Known {
         }
     }
 
-    /// The checkpoints that writers keep up to date, by file name, in the order of [`Progress`].
-    pub(super) const fn checkpoints(&mut self) -> [(&'static str, &mut Offsets); 3] {
+    /// The checkpoints that writers keep up to date, by file name, in the order of [`PartitionProgress`].
+    pub(super) const fn checkpoints(&mut self) -> [(&'static str, &mut PartitionOffsets); 3] {
         [
             (RECOVERY_POINT, &mut self.recovery_points),
             (LOG_START, &mut self.log_starts),
@@ -66,11 +67,11 @@ impl Known {
 struct OpenDir {
     lock: LogDirLock,
     /// `None` while no writer has the dir open.
-    known: Mutex<Option<Known>>,
+    known: Mutex<Option<CheckpointValues>>,
 }
 
 impl OpenDir {
-    fn known(&self) -> MutexGuard<'_, Option<Known>> {
+    fn known(&self) -> MutexGuard<'_, Option<CheckpointValues>> {
         lock(&self.known)
     }
 }
@@ -121,7 +122,7 @@ impl DirHandle {
             if disk.remove(&marker)? {
                 disk.sync_folder(&path)?;
             }
-            *known = Some(Known::new(state, content));
+            *known = Some(CheckpointValues::new(state, content));
         }
         if let Some(known) = known.as_mut() {
             known.users = known.users.saturating_add(1);
@@ -141,7 +142,10 @@ impl DirHandle {
     }
 
     /// Does something to what is known of the log dir; `InvalidArgument` in a forked child, which has no part in it.
-    pub(super) fn with<T>(&self, act: impl FnOnce(&mut Known) -> Result<T>) -> Result<T> {
+    pub(super) fn with<T>(
+        &self,
+        act: impl FnOnce(&mut CheckpointValues) -> Result<T>,
+    ) -> Result<T> {
         let foreign = || {
             Error::InvalidArgument(format!(
                 "{}: opened by another process than this one",
@@ -181,7 +185,7 @@ impl DirHandle {
         self.disk.sync_folder(&self.path)
     }
 
-    fn deserves_marker(&self, dir: &Known) -> Result<bool> {
+    fn deserves_marker(&self, dir: &CheckpointValues) -> Result<bool> {
         if !dir.dirty.is_empty() {
             return Ok(false);
         }
@@ -197,7 +201,11 @@ impl DirHandle {
     }
 
     /// Notes a partition's progress, and rewrites the checkpoints it changes.
-    pub(super) fn checkpoint(&self, partition: &TopicPartition, progress: &Progress) -> Result<()> {
+    pub(super) fn checkpoint(
+        &self,
+        partition: &TopicPartition,
+        progress: &PartitionProgress,
+    ) -> Result<()> {
         self.with(|dir| {
             let offsets = [
                 Some(progress.recovery_point),

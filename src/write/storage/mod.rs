@@ -27,7 +27,7 @@ pub use self::identity::Identity;
 use self::identity::identify;
 pub(crate) use self::job::{JOB_NOTE, OWN_FILES, STREAM_FILES, refuse_pending};
 pub(crate) use self::partition::PartitionDir;
-pub(crate) use self::progress::Progress;
+pub(crate) use self::progress::PartitionProgress;
 use crate::error::{Error, Result};
 use crate::format::file_name::{FolderState, MAX_TOPIC_LEN, is_topic_name};
 use crate::format::uuid::Uuid;

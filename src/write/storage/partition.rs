@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::dir::DirHandle;
-use super::progress::Progress;
+use super::progress::PartitionProgress;
 use crate::error::{Error, Result};
 use crate::format::checkpoint::{
     PARTITION_METADATA, parse_partition_metadata, write_partition_metadata,
@@ -158,7 +158,7 @@ impl PartitionDir {
     ///
     /// # Errors
     /// `Io`.
-    pub(crate) fn checkpoint(&self, progress: &Progress) -> Result<()> {
+    pub(crate) fn checkpoint(&self, progress: &PartitionProgress) -> Result<()> {
         self.dir.checkpoint(&self.partition, progress)
     }
 
@@ -177,7 +177,7 @@ impl PartitionDir {
     ///
     /// # Errors
     /// `Io` where a checkpoint or the marker cannot be written.
-    pub(crate) fn close(mut self, progress: &Progress) -> Result<()> {
+    pub(crate) fn close(mut self, progress: &PartitionProgress) -> Result<()> {
         self.checkpoint(progress)?;
         self.dir.with(|dir| {
             dir.dirty.remove(&self.partition);

@@ -4,7 +4,7 @@ use crate::types::Offset;
 
 /// Offsets of a partition, for the checkpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Progress {
+pub(crate) struct PartitionProgress {
     /// The first offset that may not be on the device.
     pub recovery_point: Offset,
     /// The first offset that may be read, if it lies above the base of the first segment.

@@ -11,13 +11,13 @@ use super::identity::{CLUSTER_ID, DIRECTORY_ID, random_id};
 use super::*;
 use crate::error::Error;
 use crate::format::checkpoint::PARTITION_METADATA;
-use crate::io::disk::{Failure, Faults, Step};
+use crate::io::disk::{DiskStep, Faults, InjectedFailure};
 use crate::io::lock::LOCK_FILE;
 use crate::log::dir::{
     CLEAN_SHUTDOWN, DirState, LOG_START, META_PROPERTIES, RECOVERY_POINT, REPLICATION,
 };
 
-const PROGRESS: Progress = Progress {
+const PROGRESS: PartitionProgress = PartitionProgress {
     recovery_point: 10,
     log_start_offset: None,
     high_watermark: 10,
@@ -63,7 +63,7 @@ fn a_new_log_dir() {
     // A lock on the log dir is one on the partitions in it.
     let locked = dirs.partition(&tp("orders", 0), None).unwrap_err();
     assert!(matches!(locked, Error::LogLocked { .. }), "{locked}");
-    let start = Progress {
+    let start = PartitionProgress {
         log_start_offset: Some(3),
         ..PROGRESS
     };
@@ -303,7 +303,7 @@ fn refused() {
 struct Failing(&'static str);
 
 impl Faults for Failing {
-    fn before(&self, _: Step, path: &Path) -> Result<(), Failure> {
+    fn before(&self, _: DiskStep, path: &Path) -> Result<(), InjectedFailure> {
         match path.file_name() {
             Some(name) if name == self.0 => Err(io::Error::from_raw_os_error(28).into()),
             _ => Ok(()),
@@ -346,16 +346,16 @@ fn a_full_disk_leaves_no_marker() {
 struct Dying(AtomicUsize);
 
 impl Faults for Dying {
-    fn before(&self, step: Step, _: &Path) -> Result<(), Failure> {
+    fn before(&self, step: DiskStep, _: &Path) -> Result<(), InjectedFailure> {
         let left = |n: usize| n.checked_sub(1);
         match self
             .0
             .fetch_update(Ordering::SeqCst, Ordering::SeqCst, left)
         {
             Ok(_) => Ok(()),
-            Err(_) => Err(Failure {
+            Err(_) => Err(InjectedFailure {
                 written: match step {
-                    Step::Write { len } => len / 2,
+                    DiskStep::Write { len } => len / 2,
                     _ => 0,
                 },
                 error: io::Error::from_raw_os_error(5),
@@ -371,7 +371,7 @@ fn dying_at_any_step_leaves_what_can_be_opened() {
         node_id: Some(1),
         directory_id: None,
     };
-    let work = |path: &Path, progress: &Progress, disk: &Disk| {
+    let work = |path: &Path, progress: &PartitionProgress, disk: &Disk| {
         let paths = [path.to_path_buf()];
         let dirs = LogDirs::open(&paths, &identity, disk)?;
         let partition = dirs.partition(&tp("t", 0), Some(Uuid(1 << 99)))?;
@@ -379,7 +379,7 @@ fn dying_at_any_step_leaves_what_can_be_opened() {
         partition.checkpoint(progress)?;
         partition.close(progress)
     };
-    let further = Progress {
+    let further = PartitionProgress {
         recovery_point: 20,
         log_start_offset: Some(5),
         high_watermark: 20,

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::error::Result;
 use crate::format::checkpoint::PARTITION_METADATA;
 use crate::format::uuid::Uuid;
-use crate::io::disk::{Disk, Failure, Faults, Step};
+use crate::io::disk::{Disk, DiskStep, Faults, InjectedFailure};
 use crate::records::builder::{BatchBuilder, BatchOptions};
 use crate::types::TopicPartition;
 use crate::write::storage::Identity;
@@ -23,7 +23,7 @@ const NOW_MS: i64 = 1_700_000_000_000;
 struct Dying(AtomicUsize);
 
 impl Faults for Dying {
-    fn before(&self, _: Step, _: &Path) -> Result<(), Failure> {
+    fn before(&self, _: DiskStep, _: &Path) -> Result<(), InjectedFailure> {
         let left = |left: usize| left.checked_sub(1);
         match self
             .0

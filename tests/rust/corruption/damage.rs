@@ -6,7 +6,7 @@ use arrow_array::{Array, RecordBatch, cast::AsArray};
 use kafkalog::internal::arrow::batches::BatchReader;
 use kafkalog::internal::arrow::columns::ColumnOptions;
 use kafkalog::internal::arrow::parallel::ParallelReader;
-use kafkalog::internal::arrow::reader::RecordReader;
+use kafkalog::internal::arrow::reader::RangeReader;
 use kafkalog::internal::arrow::schema::{Column, Layout};
 use kafkalog::internal::compress::Decompressor;
 use kafkalog::internal::format::batch::BatchHeader;
@@ -88,7 +88,7 @@ fn records(
         let lost = reader.take_lost();
         return (found, lost);
     }
-    let mut reader = RecordReader::try_new(vec![range], options, columns).unwrap();
+    let mut reader = RangeReader::try_new(vec![range], options, columns).unwrap();
     let mut lost = Vec::new();
     while let Some(batch) = reader.next_batch().unwrap() {
         take(batch);

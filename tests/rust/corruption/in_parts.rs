@@ -6,7 +6,7 @@ use arrow_array::{Array, RecordBatch, cast::AsArray};
 use kafkalog::TimestampUnit;
 use kafkalog::internal::arrow::columns::ColumnOptions;
 use kafkalog::internal::arrow::parallel::ParallelReader;
-use kafkalog::internal::arrow::reader::RecordReader;
+use kafkalog::internal::arrow::reader::RangeReader;
 use kafkalog::internal::arrow::schema::{Column, Layout};
 use kafkalog::internal::compress::{Codec, Compressor, DecodeLimit, Decompressor};
 use kafkalog::internal::error::{Error, Result};
@@ -235,7 +235,7 @@ fn read(log: &Log, way: Way, timestamps: TimestampBounds, value_len: usize) -> G
         while take(reader.next_batch()) {}
         (given.lost, (given.metrics, given.rows)) = (reader.take_lost(), reader.metrics());
     } else {
-        let mut reader = RecordReader::try_new(vec![range], options, columns).unwrap();
+        let mut reader = RangeReader::try_new(vec![range], options, columns).unwrap();
         while take(reader.next_batch()) {}
         (given.lost, (given.metrics, given.rows)) = (reader.take_lost(), reader.metrics());
     }

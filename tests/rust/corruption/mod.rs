@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use arrow_array::{Array, Int64Array, RecordBatch};
 use kafkalog::internal::arrow::columns::ColumnOptions;
-use kafkalog::internal::arrow::reader::RecordReader;
+use kafkalog::internal::arrow::reader::RangeReader;
 use kafkalog::internal::arrow::schema::{Column, Layout};
 use kafkalog::internal::compress::{DecodeLimit, Decompressor};
 use kafkalog::internal::error::{Error, Result};
@@ -163,7 +163,7 @@ fn drain(
 }
 
 fn read(range: PartitionRange, columns: ColumnOptions, validate: bool) -> Result<Vec<i64>> {
-    let mut reader = RecordReader::try_new(vec![range], options(), columns).unwrap();
+    let mut reader = RangeReader::try_new(vec![range], options(), columns).unwrap();
     drain(|| reader.next_batch(), validate)
 }
 

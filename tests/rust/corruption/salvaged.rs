@@ -13,9 +13,9 @@ use kafkalog::internal::segment::filter::TimestampBounds;
 use kafkalog::internal::segment::reader::ReadOptions;
 use kafkalog::internal::segment::resync::Reason;
 use kafkalog::internal::tools::recover::report::PartitionReport;
-use kafkalog::internal::tools::recover::{OnLoss, RecoverOptions, recover};
+use kafkalog::internal::tools::recover::{OnLoss, RecoverySettings, recover};
 
-use kafkalog::internal::arrow::reader::RecordReader;
+use kafkalog::internal::arrow::reader::RangeReader;
 use kafkalog::internal::arrow::schema::Layout;
 
 use super::{Seed, columns, drain, first_seed};
@@ -174,7 +174,7 @@ fn scan(folder: &Path) -> Result<usize, Error> {
         segments: segments.collect(),
     };
     let columns = columns(Layout::View, true);
-    let mut reader = RecordReader::try_new(vec![range], ReadOptions::default(), columns)?;
+    let mut reader = RangeReader::try_new(vec![range], ReadOptions::default(), columns)?;
     drain(|| reader.next_batch(), false).map(|offsets| offsets.len())
 }
 
@@ -270,9 +270,9 @@ fn a_salvaged_log_loads_and_is_read() {
                 places.into_iter().map(move |(at, _)| (file, at))
             })
             .collect();
-        let options = RecoverOptions {
+        let options = RecoverySettings {
             on_loss: OnLoss::Salvage,
-            ..RecoverOptions::at(NOW_MS)
+            ..RecoverySettings::at(NOW_MS)
         };
         let report = recover(work.path(), &options);
         let report = report.unwrap_or_else(|error| panic!("{context}: {error}"));
@@ -297,11 +297,11 @@ fn a_salvaged_log_loads_and_is_read() {
             "{context}: {kept} of {expected} batches: {:?}",
             report.partitions[0].notes
         );
-        let again = RecoverOptions {
+        let again = RecoverySettings {
             clean: Some(false),
             recovery_point: Some(0),
             dry_run: true,
-            ..RecoverOptions::at(NOW_MS)
+            ..RecoverySettings::at(NOW_MS)
         };
         let again = recover(work.path(), &again).unwrap_or_else(|e| panic!("{context}: {e}"));
         let cut = again.partitions.iter().map(PartitionReport::bytes_cut);

@@ -16,7 +16,7 @@ use kafkalog::internal::io::disk::Disk;
 use kafkalog::internal::load::LoadRequest;
 use kafkalog::internal::records::block::Payload;
 use kafkalog::internal::records::plain;
-use kafkalog::internal::tools::compact::{Cleaner, CleanerLines, CleanerSettings, Turn};
+use kafkalog::internal::tools::compact::{Cleaner, CleanerLines, CleanerSettings, CleaningPass};
 use kafkalog::internal::types::{Compression, TopicPartition};
 use kafkalog::internal::write::WritableLog;
 use serde_json::{Value, json};
@@ -95,7 +95,7 @@ impl Run<'_> {
     }
 
     /// Notes what came of a turn; returns why it failed.
-    fn answer(turn: Result<Turn, Error>, ours: &mut Value) -> Option<Error> {
+    fn answer(turn: Result<CleaningPass, Error>, ours: &mut Value) -> Option<Error> {
         let turn = match turn {
             Ok(turn) => turn,
             Err(error) => return Some(error),

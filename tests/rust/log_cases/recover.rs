@@ -10,7 +10,7 @@ use kafkalog::internal::load::{LoadRequest, LoadedLog, Note, OnLoss, Plan, plan}
 use kafkalog::internal::log::dir::{
     CHECKPOINTS, CLEAN_SHUTDOWN, LOG_START, LogDir, RECOVERY_POINT,
 };
-use kafkalog::internal::tools::recover::{RecoverOptions, recover};
+use kafkalog::internal::tools::recover::{RecoverySettings, recover};
 use kafkalog::internal::write::{LeaderAppend, WritableLog};
 use serde_json::{Value, json};
 
@@ -210,14 +210,14 @@ fn compare_last_stable(case: &Case, folder: &Path, log: &LoadedLog, kafka: &Valu
     )
 }
 
-fn verb_options(case: &Case) -> RecoverOptions {
+fn verb_options(case: &Case) -> RecoverySettings {
     let request = request(case);
-    RecoverOptions {
+    RecoverySettings {
         recovery_point: Some(request.recovery_point),
         log_start_offset: Some(request.log_start_offset),
         config: config(case),
         producer_id_expiration_ms: request.producer_id_expiration_ms,
-        ..RecoverOptions::at(request.now_ms)
+        ..RecoverySettings::at(request.now_ms)
     }
 }
 
@@ -287,7 +287,7 @@ fn the_verb_does_as_kafka_or_refuses() {
     run_all("recover", |case, folder| {
         std::fs::create_dir_all(folder.join(case.partition_folder())).unwrap();
         let before = super::tree(folder);
-        let refused = |options: &RecoverOptions| {
+        let refused = |options: &RecoverySettings| {
             let unchanged = || super::compare(&before, &super::tree(folder));
             let error = recover(folder, options).map(|report| report.partitions);
             let error = error.expect_err(&case.name).to_string();

@@ -6,7 +6,7 @@ use std::io;
 use kafkalog::internal::error::Error;
 use kafkalog::internal::io::lock::LogDirLock;
 use kafkalog::internal::tools::rebuild::{RebuildOptions, rebuild_indexes};
-use kafkalog::internal::tools::recover::{RecoverOptions, recover};
+use kafkalog::internal::tools::recover::{RecoverySettings, recover};
 
 use super::NOW_MS;
 use crate::log_cases;
@@ -37,7 +37,7 @@ fn log_dir() -> tempfile::TempDir {
 #[test]
 fn a_log_dir_is_recovered_whole_or_not_at_all() {
     let work = log_dir();
-    let mut options = RecoverOptions::at(NOW_MS);
+    let mut options = RecoverySettings::at(NOW_MS);
     let report = recover(work.path(), &options).unwrap();
     let ends: Vec<_> = report
         .partitions
@@ -101,7 +101,7 @@ fn strays_lose_their_lines() {
         let text = "0\n2\norders 0 1\norders 1 1\n";
         fs::write(work.path().join(name), text).unwrap();
     }
-    recover(work.path(), &RecoverOptions::at(NOW_MS)).unwrap();
+    recover(work.path(), &RecoverySettings::at(NOW_MS)).unwrap();
     for name in names {
         let text = fs::read_to_string(work.path().join(name)).unwrap();
         assert!(
@@ -127,9 +127,9 @@ fn no_result_lies_inside_of_its_source() {
         link.join("orders-0/new/below"),
         link.join("orders-1/../orders-0/new"),
     ] {
-        let recovering = RecoverOptions {
+        let recovering = RecoverySettings {
             out: Some(out.clone()),
-            ..RecoverOptions::at(NOW_MS)
+            ..RecoverySettings::at(NOW_MS)
         };
         let rebuilding = RebuildOptions {
             out: Some(out.clone()),
@@ -153,9 +153,9 @@ fn no_result_lies_inside_of_its_source() {
     );
     let below = elsewhere.path().join("below");
     fs::create_dir(&below).unwrap();
-    let options = RecoverOptions {
+    let options = RecoverySettings {
         out: Some(below.join("../beside")),
-        ..RecoverOptions::at(NOW_MS)
+        ..RecoverySettings::at(NOW_MS)
     };
     recover(&source, &options).unwrap();
     assert!(elsewhere.path().join("beside").is_dir());
@@ -166,7 +166,7 @@ fn nobody_recovers_under_a_writer() {
     let work = log_dir();
     let lock = LogDirLock::acquire(work.path()).unwrap();
     let claim = lock.claim("orders-1").unwrap();
-    let options = RecoverOptions::at(NOW_MS);
+    let options = RecoverySettings::at(NOW_MS);
     assert!(matches!(
         recover(work.path(), &options),
         Err(Error::LogLocked { .. })

@@ -13,10 +13,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kafkalog::internal::error::Error;
-use kafkalog::internal::io::disk::{Disk, Failure, Faults, Step};
+use kafkalog::internal::io::disk::{Disk, DiskStep, Faults, InjectedFailure};
 use kafkalog::internal::load::{LoadRequest, OnLoss, plan};
 use kafkalog::internal::log::config::LogConfig;
-use kafkalog::internal::tools::recover::{RecoverOptions, recover};
+use kafkalog::internal::tools::recover::{RecoverySettings, recover};
 
 use crate::common::{Chance, is_slow, pick};
 use crate::log_cases::{self, Case};
@@ -44,26 +44,26 @@ impl After {
 }
 
 impl Faults for After {
-    fn before(&self, _step: Step, _path: &Path) -> Result<(), Failure> {
+    fn before(&self, _step: DiskStep, _path: &Path) -> Result<(), InjectedFailure> {
         if self.taken.fetch_add(1, Ordering::Relaxed) < self.allowed {
             return Ok(());
         }
-        Err(Failure {
+        Err(InjectedFailure {
             written: 5,
             error: io::Error::from_raw_os_error(5),
         })
     }
 }
 
-pub(crate) fn options(case: &Case, disk: Disk) -> RecoverOptions {
-    RecoverOptions {
+pub(crate) fn options(case: &Case, disk: Disk) -> RecoverySettings {
+    RecoverySettings {
         clean: case.config["clean"].as_bool(),
         recovery_point: case.config["recovery_point"].as_i64(),
         log_start_offset: case.config["log_start_offset"].as_i64(),
         config: log_cases::config(case),
         on_loss: OnLoss::AsKafka,
         disk,
-        ..RecoverOptions::at(case.now_ms())
+        ..RecoverySettings::at(case.now_ms())
     }
 }
 
@@ -96,7 +96,7 @@ fn a_crash_between_any_two_steps_comes_to_the_same_end() {
     for on_loss in [OnLoss::AsKafka, OnLoss::Salvage] {
         for case in log_cases::cases("recover") {
             let run = |folder: &Path, disk: Disk| {
-                let options = RecoverOptions {
+                let options = RecoverySettings {
                     on_loss,
                     // What a crash leaves is never clean.
                     clean: Some(false),
@@ -232,13 +232,13 @@ fn any_folder_is_loaded_or_refused_and_once_is_enough() {
             [""; 0],
             "round {round}"
         );
-        let options = RecoverOptions {
+        let options = RecoverySettings {
             clean: Some(request.clean),
             recovery_point: Some(request.recovery_point),
             log_start_offset: Some(request.log_start_offset),
             config: config.clone(),
             on_loss: *chance.pick(&[OnLoss::AsKafka, OnLoss::Refuse, OnLoss::Salvage]),
-            ..RecoverOptions::at(NOW_MS)
+            ..RecoverySettings::at(NOW_MS)
         };
         let Ok(report) = recover(&folder, &options) else {
             assert_eq!(

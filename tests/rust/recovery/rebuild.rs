@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use kafkalog::internal::error::Error;
-use kafkalog::internal::io::disk::{Disk, Failure, Faults, Step};
+use kafkalog::internal::io::disk::{Disk, DiskStep, Faults, InjectedFailure};
 use kafkalog::internal::tools::rebuild::{Level, RebuildOptions, rebuild_indexes};
 
 use super::only_log_files;
@@ -13,10 +13,10 @@ use crate::log_cases;
 
 /// Steps as they were taken.
 #[derive(Debug, Default)]
-struct Watch(Mutex<Vec<Step>>);
+struct Watch(Mutex<Vec<DiskStep>>);
 
 impl Faults for Watch {
-    fn before(&self, step: Step, _path: &Path) -> Result<(), Failure> {
+    fn before(&self, step: DiskStep, _path: &Path) -> Result<(), InjectedFailure> {
         self.0.lock().unwrap().push(step);
         Ok(())
     }
@@ -70,7 +70,7 @@ fn indexes_are_rebuilt_as_kafka_rebuilds_them() {
         "{:?}",
         again.files
     );
-    assert_eq!(*watch.0.lock().unwrap(), [Step::SyncFolder]);
+    assert_eq!(*watch.0.lock().unwrap(), [DiskStep::SyncFolder]);
     options.disk = Disk::default();
 
     let index = folder.join("00000000000000000017.index");

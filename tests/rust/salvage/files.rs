@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kafkalog::internal::io::disk::Disk;
-use kafkalog::internal::tools::recover::{OnLoss, RecoverOptions, recover};
+use kafkalog::internal::tools::recover::{OnLoss, RecoverySettings, recover};
 
 use super::{NOW_MS, all_whole, alone, assert_loads, base, bytes_of, salvage};
 use crate::common::{one_record, seal};
@@ -60,11 +60,11 @@ fn a_crash_at_any_step_of_a_split_costs_no_batch() {
         let damaged = batches.join(&[0xee; 30][..]);
         std::fs::write(folder.join(format!("{:020}.log", 0)), damaged).unwrap();
         let salvage_with = |disk| {
-            let options = RecoverOptions {
+            let options = RecoverySettings {
                 on_loss: OnLoss::Salvage,
                 clean: Some(false),
                 disk,
-                ..RecoverOptions::at(NOW_MS)
+                ..RecoverySettings::at(NOW_MS)
             };
             recover(&folder, &options)
         };

@@ -3,7 +3,7 @@
 use kafkalog::internal::error::{Error, ProducerRule};
 use kafkalog::internal::format::entry::ProducerState;
 use kafkalog::internal::load::{Note, OnLoss, plan};
-use kafkalog::internal::tools::recover::{RecoverOptions, recover};
+use kafkalog::internal::tools::recover::{RecoverySettings, recover};
 use kafkalog::internal::write::{LeaderAppend, WritableLog, WriteOptions};
 
 use super::{NOW_MS, alone, assert_loads, bytes_of, request, salvage};
@@ -221,9 +221,9 @@ fn a_plain_batch_in_its_producers_transaction_is_left_out() {
     std::fs::write(&path, &data).unwrap();
     let before = log_cases::tree(work.path());
     for on_loss in [OnLoss::Refuse, OnLoss::AsKafka] {
-        let options = RecoverOptions {
+        let options = RecoverySettings {
             on_loss,
-            ..RecoverOptions::at(NOW_MS)
+            ..RecoverySettings::at(NOW_MS)
         };
         let error = recover(work.path(), &options).unwrap_err();
         assert!(

@@ -11,7 +11,7 @@ use std::path::Path;
 use kafkalog::internal::io::disk::Disk;
 use kafkalog::internal::load::{LoadRequest, Note, OnLoss, plan};
 use kafkalog::internal::tools::recover::report::PartitionReport;
-use kafkalog::internal::tools::recover::{RecoverOptions, recover};
+use kafkalog::internal::tools::recover::{RecoverySettings, recover};
 
 use crate::common::{Chance, pick, seal};
 use crate::log_cases::{self, Tree, logs};
@@ -297,7 +297,7 @@ fn every_case_that_kafka_refuses_or_empties_is_kept() {
         case.write_before(work.path());
         let folder = work.path().join(case.partition_folder());
         std::fs::create_dir_all(&folder).unwrap();
-        let options = RecoverOptions {
+        let options = RecoverySettings {
             on_loss: OnLoss::Salvage,
             ..recovery::options(&case, Disk::default())
         };
@@ -319,7 +319,7 @@ fn every_case_that_kafka_refuses_or_empties_is_kept() {
             kept.len()
         );
         assert!(kept.is_sorted_by(|a, b| a.last < b.first), "{}", case.name);
-        let again = RecoverOptions {
+        let again = RecoverySettings {
             clean: Some(false),
             recovery_point: Some(0),
             on_loss: OnLoss::Refuse,

@@ -3,7 +3,7 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, TimestampMillisecondType};
 use kafkalog::internal::arrow::columns::ColumnOptions;
-use kafkalog::internal::arrow::reader::RecordReader;
+use kafkalog::internal::arrow::reader::RangeReader;
 use kafkalog::internal::arrow::schema::{Column, Layout};
 use kafkalog::internal::error::{Error, Refusal, Result};
 use kafkalog::internal::format::file_name::FileKind;
@@ -35,7 +35,7 @@ impl Driver {
             layout: Layout::Binary,
             ..ColumnOptions::default()
         };
-        let mut reader = RecordReader::try_new(ranges, ReadOptions::default(), columns).unwrap();
+        let mut reader = RangeReader::try_new(ranges, ReadOptions::default(), columns).unwrap();
         let mut rows = Vec::new();
         while let Some(batch) = reader.next_batch().unwrap() {
             let offsets = batch.column(0).as_primitive::<Int64Type>().values();

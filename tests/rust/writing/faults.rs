@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Mutex;
 
-use kafkalog::internal::io::disk::{Failure, Faults, Step};
+use kafkalog::internal::io::disk::{DiskStep, Faults, InjectedFailure};
 
 /// Way in which a step fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +99,7 @@ fn inode(_: &Path) -> u64 {
 }
 
 impl Faults for FaultyDisk {
-    fn before(&self, step: Step, path: &Path) -> Result<(), Failure> {
+    fn before(&self, step: DiskStep, path: &Path) -> Result<(), InjectedFailure> {
         let mut state = self.0.lock().unwrap();
         let number = state.steps;
         state.steps += 1;
@@ -112,20 +112,20 @@ impl Faults for FaultyDisk {
             let written = match mode {
                 Mode::Full => 0,
                 Mode::Short(n) | Mode::Crash(n) => match step {
-                    Step::Write { len } => n.min(len),
+                    DiskStep::Write { len } => n.min(len),
                     _ => 0,
                 },
             };
             state.is_gone = mode.is_crash();
             let error = io::ErrorKind::StorageFull.into();
-            return Err(Failure { written, error });
+            return Err(InjectedFailure { written, error });
         }
         match step {
-            Step::Sync => {
+            DiskStep::Sync => {
                 let length = fs::metadata(path).unwrap().len();
                 state.synced.insert(inode(path), length);
             }
-            Step::SyncFolder => {
+            DiskStep::SyncFolder => {
                 state.named = fs::read_dir(path)
                     .unwrap()
                     .map(|entry| {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use kafkalog::internal::format::control::ControlType;
 use kafkalog::internal::io::appender::SyncPolicy;
-use kafkalog::internal::io::disk::{Disk, Failure, Faults, Step};
+use kafkalog::internal::io::disk::{Disk, DiskStep, Faults, InjectedFailure};
 use kafkalog::internal::load::LoadRequest;
 use kafkalog::internal::log::config::LogConfig;
 use kafkalog::internal::records::builder::{BatchOptions, end_transaction};
@@ -20,8 +20,8 @@ use crate::common::{give_to_producer, one_record};
 struct Syncs(Mutex<Vec<PathBuf>>);
 
 impl Faults for Syncs {
-    fn before(&self, step: Step, path: &Path) -> Result<(), Failure> {
-        if matches!(step, Step::Sync | Step::SyncFolder) {
+    fn before(&self, step: DiskStep, path: &Path) -> Result<(), InjectedFailure> {
+        if matches!(step, DiskStep::Sync | DiskStep::SyncFolder) {
             self.0.lock().unwrap().push(path.to_path_buf());
         }
         Ok(())
