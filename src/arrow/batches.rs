@@ -131,7 +131,7 @@ pub(crate) fn batch_schema() -> SchemaRef {
     Arc::new(Schema::new(COLUMNS.map(field).to_vec()))
 }
 
-/// BatchOrigin of a batch.
+/// Place of a batch.
 #[derive(Debug)]
 struct BatchOrigin {
     topic: String,

@@ -48,7 +48,7 @@ pub struct ParallelReader {
     done: ReadProgress,
 }
 
-/// QueueState that the threads share.
+/// State that the threads share.
 #[derive(Debug)]
 struct PieceQueue {
     /// Not taken yet; under a lock of its own, as finding the next piece takes a while.
@@ -76,7 +76,7 @@ struct QueueState {
     is_over: bool,
 }
 
-/// QueueState of a piece.
+/// State of a piece.
 #[derive(Debug)]
 enum PieceSource {
     /// A thread that will send what it makes of it.
@@ -84,7 +84,7 @@ enum PieceSource {
     Own,
 }
 
-/// PieceStep of reading a piece.
+/// Step of reading a piece.
 #[derive(Debug)]
 enum PieceStep {
     Batch(RecordBatch),
@@ -93,7 +93,7 @@ enum PieceStep {
     Failed(Error),
 }
 
-/// PieceSource that the consumer's thread reads.
+/// Piece that the consumer's thread reads.
 #[derive(Debug)]
 struct Own {
     reader: RangeReader,

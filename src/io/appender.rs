@@ -67,7 +67,7 @@ impl SyncPolicy {
     }
 }
 
-/// AppendedBytes of one write.
+/// Bytes of one write.
 #[derive(Clone, Copy, Debug)]
 pub struct AppendedBytes<'a> {
     /// All bytes of it.
@@ -96,7 +96,7 @@ pub(crate) struct Appender<F> {
     /// True if the file is known to have no other name.
     is_own: bool,
     end: Position,
-    /// AppendedBytes beyond the end that are the beginning of what may be appended next.
+    /// Bytes beyond the end that are the beginning of what may be appended next.
     ahead: u64,
     /// The file's length, where it is ours alone to change.
     length: u64,

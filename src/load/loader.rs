@@ -74,7 +74,7 @@ pub(super) struct Loader<'a> {
     /// A segment to be split that was not among the segments yet: Kafka leaves its files where new ones do not
     /// replace them.
     pub(super) unlisted: Option<Offset>,
-    /// PlannedSegmentList that were split.
+    /// Segments that were split.
     pub(super) splits: Vec<Offset>,
 }
 

@@ -10,7 +10,7 @@ use crate::types::Offset;
 /// A segment under plan.
 pub(super) type PlannedSegment = WritableSegment<Overlay>;
 
-/// PlannedSegmentList, in order.
+/// Segments, in order.
 #[derive(Debug, Default)]
 pub(super) struct PlannedSegmentList(BTreeMap<Offset, PlannedSegment>);
 

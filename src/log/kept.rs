@@ -19,7 +19,7 @@ const MOST: usize = 6;
 #[cfg(unix)]
 const SETTLED: u64 = 2;
 
-/// PartitionOffsets by partition.
+/// Offsets by partition.
 pub(crate) type PartitionOffsets = BTreeMap<TopicPartition, Offset>;
 
 static KEPT: Mutex<VecDeque<KeptCheckpoint>> = Mutex::new(VecDeque::new());

@@ -73,7 +73,7 @@ pub(crate) fn choose(
 
 struct SwapFolder<'a>(&'a dyn ReadFolder);
 
-/// BatchIdentity of a batch: offsets and checksum.
+/// Identity of a batch: offsets and checksum.
 type BatchIdentity = (Offset, Offset, u32);
 
 fn identity(header: &BatchHeader) -> BatchIdentity {

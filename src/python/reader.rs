@@ -32,7 +32,7 @@ use crate::segment::reader::ReadOptions;
 use crate::segment::skipping::OnCorrupt;
 use crate::tables::metadata_state::AllRefused;
 
-/// StreamState by the stream and the object that it was taken from.
+/// Shared by the stream and the object that it was taken from.
 #[derive(Default)]
 struct StreamState {
     metrics: ScanMetrics,

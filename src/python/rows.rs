@@ -6,7 +6,7 @@ use pyo3::types::PyCapsule;
 
 use super::capsule;
 
-/// PyRows, an Arrow stream that can be taken any number of times.
+/// Rows, an Arrow stream that can be taken any number of times.
 #[pyclass(name = "Rows", frozen, module = "kafkalog._core")]
 #[derive(Debug)]
 pub(super) struct PyRows(pub(super) RecordBatch);

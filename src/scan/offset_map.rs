@@ -204,7 +204,7 @@ impl OffsetMap {
     }
 }
 
-/// HashSlot at which the search for a hash begins: its share of all hashes is the slot's share of all slots.
+/// Slot at which the search for a hash begins: its share of all hashes is the slot's share of all slots.
 #[inline]
 fn place(key: Digest, slots: usize) -> usize {
     let product = u128::from(key[0]).wrapping_mul(slots as u128) >> 64;

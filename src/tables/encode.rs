@@ -42,7 +42,7 @@ pub(crate) fn put_message(
         .map_err(|fault| fault.of(message, version))
 }
 
-/// EncodeFault, and the field that has it.
+/// Fault, and the field that has it.
 struct EncodeFault {
     field: String,
     expected: String,

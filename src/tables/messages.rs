@@ -238,7 +238,7 @@ pub(crate) struct MessageSchema {
     pub(crate) layout: FieldLayout,
 }
 
-/// MessageSchema that a coordinator or the controller writes as one record.
+/// Message that a coordinator or the controller writes as one record.
 #[derive(Debug)]
 pub(crate) struct RecordKind {
     /// Kafka's name of the record: `OffsetCommit`, or `TOPIC_RECORD` where records have no keys.

@@ -103,7 +103,7 @@ impl TableReader {
         self.undecoded
     }
 
-    /// The next rows; `None` at the end. TableRows before a fault come before the error.
+    /// The next rows; `None` at the end. Rows before a fault come before the error.
     ///
     /// # Errors
     /// What reading finds; never what a record holds.

@@ -32,7 +32,7 @@ pub struct AppendInfo {
     pub base_offset: Offset,
     /// Position in that segment's `.log`.
     pub position: Position,
-    /// AppendedBytes written.
+    /// Bytes written.
     pub size: u64,
     /// Batches that were to be appended.
     pub batches: u64,
@@ -52,7 +52,7 @@ impl AppendInfo {
     }
 }
 
-/// AppendedBytes to be written, and facts about them.
+/// Bytes to be written, and facts about them.
 pub(super) struct Append<'a> {
     /// The batches, and after them what is written already of the one that follows.
     pub(super) records: &'a [u8],
@@ -279,7 +279,7 @@ fn count(header: &BatchHeader) -> u64 {
 }
 
 impl Append<'_> {
-    /// AppendedBytes of its batches.
+    /// Bytes of its batches.
     pub(super) fn size(&self) -> usize {
         self.headers.iter().map(|header| header.size).sum()
     }

@@ -202,7 +202,7 @@ fn damage_beside_the_log_changes_no_row() {
     assert!(damaged > 50, "{damaged}");
 }
 
-/// LogTransactions by the definition, from a list of all records: producer, first offset, marker or none, aborted or not.
+/// Transactions by the definition, from a list of all records: producer, first offset, marker or none, aborted or not.
 fn transactions(case: &Case) -> Vec<(i64, i64, Option<i64>, bool)> {
     let mut found: Vec<(i64, i64, Option<i64>, bool)> = Vec::new();
     for line in lines(&case.expected.join("records.jsonl.gz")) {

@@ -211,7 +211,7 @@ impl InputColumns {
     }
 }
 
-/// OffsetRows by row.
+/// Offsets by row.
 #[derive(Debug)]
 pub(super) struct OffsetRows {
     places: Option<Places>,

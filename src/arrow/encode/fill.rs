@@ -16,9 +16,9 @@ pub(super) struct RowLimits {
     pub(super) from: usize,
     /// Position of the batch.
     pub(super) start: usize,
-    /// ByteColumn of the batch, header included, that only its first record may go beyond.
+    /// Bytes of the batch, header included, that only its first record may go beyond.
     pub(super) limit: usize,
-    /// ByteColumn that it may not go beyond with one record alone.
+    /// Bytes that it may not go beyond with one record alone.
     pub(super) most: usize,
     pub(super) most_rows: usize,
     /// The number of the first of the rows, for a message.
@@ -515,20 +515,20 @@ pub(super) fn length(bytes: Option<&[u8]>) -> (u64, &[u8]) {
     }
 }
 
-/// ByteColumn of a record's body, of attributes, these numbers, and other bytes.
+/// Bytes of a record's body, of attributes, these numbers, and other bytes.
 #[inline]
 pub(super) fn body_size(numbers: [u64; 4], bytes: usize) -> usize {
     let sizes = numbers.map(len).into_iter();
     sizes.fold(bytes.saturating_add(1), usize::saturating_add)
 }
 
-/// ByteColumn of a record, with the length of its body in front.
+/// Bytes of a record, with the length of its body in front.
 #[inline]
 pub(super) const fn record_size(body: usize) -> usize {
     body.saturating_add(len((body as u64).wrapping_shl(1)))
 }
 
-/// ByteColumn of the unsigned varint.
+/// Bytes of the unsigned varint.
 #[inline]
 pub(super) const fn len(raw: u64) -> usize {
     let bits = 64u32.wrapping_sub((raw | 1).leading_zeros());

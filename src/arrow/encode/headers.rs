@@ -1,4 +1,4 @@
-//! HeaderRows by row, from whichever of Arrow's lists.
+//! Headers by row, from whichever of Arrow's lists.
 
 use std::ops::Range;
 
@@ -105,7 +105,7 @@ fn ensure_inside<O: OffsetSizeTrait + TryInto<usize>>(
     }
 }
 
-/// HeaderRows by row.
+/// Headers by row.
 #[derive(Debug)]
 pub(super) struct HeaderRows {
     places: Option<Places>,

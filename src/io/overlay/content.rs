@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::io::storage::{ReadFile, ReadFolder, read_exact_at};
 use crate::types::TimestampMs;
 
-/// ByteSource of bytes.
+/// Source of bytes.
 #[derive(Clone, Debug)]
 pub(crate) enum ByteSource {
     /// The file that had this name at the beginning, from this byte on.
@@ -200,7 +200,7 @@ impl Content {
         self.kept
     }
 
-    /// ByteSource of its bytes.
+    /// Source of its bytes.
     #[must_use]
     pub(crate) const fn source(&self) -> &ByteSource {
         &self.source
@@ -347,7 +347,7 @@ impl Content {
     }
 }
 
-/// ByteSource of the bytes of an open file.
+/// Source of the bytes of an open file.
 #[derive(Debug)]
 enum OpenBytes {
     Base {

@@ -74,7 +74,7 @@ pub struct FileChange {
     pub is_same: bool,
 }
 
-/// OverlayState of an overlay. Its methods are those of a folder that only it changes.
+/// State of an overlay. Its methods are those of a folder that only it changes.
 #[derive(Debug)]
 struct OverlayState {
     origins: Origins,

@@ -10,7 +10,7 @@ use crate::io::storage::ReadFolder as _;
 use crate::segment::resync::{Resync, ResyncItem};
 use crate::types::Offset;
 
-/// BatchKey of a batch: offsets and checksum.
+/// Identity of a batch: offsets and checksum.
 type BatchKey = (Offset, Offset, u32);
 
 fn identity(header: &BatchHeader) -> BatchKey {

@@ -13,7 +13,7 @@ use crate::segment::resync::{Lost, Resync, ResyncItem};
 use crate::segment::writer::roll::base_of;
 use crate::types::{Offset, Position};
 
-/// BatchesBetween one after the other.
+/// Batches one after the other.
 pub(super) type BatchParts = Vec<(Position, u64)>;
 
 /// A `.log` and what can be kept of it.
@@ -26,13 +26,13 @@ pub(super) struct LogFile {
     pub(super) first_offset: Option<Offset>,
 }
 
-/// BatchesBetween of one `.log` that will be a segment.
+/// Batches of one `.log` that will be a segment.
 pub(super) struct SalvagedSegment {
     pub(super) base_offset: Offset,
     pub(super) parts: BatchParts,
 }
 
-/// BatchesBetween of a `.log` that are kept, and those that are not.
+/// Batches of a `.log` that are kept, and those that are not.
 #[derive(Debug, Default)]
 pub(super) struct KeptBatches {
     pub(super) batches: u64,

@@ -60,7 +60,7 @@ pub struct SegmentSettings {
 /// Facts about a segment whose files are not open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentSummary {
-    /// AppendedBytes of the log in it.
+    /// Bytes of the log in it.
     pub size: u64,
     /// The largest timestamp and the last offset of its batch, once they were asked for: Kafka remembers it, and so truncation
     /// of a segment that was only ever listed comes to another last time entry.
@@ -189,13 +189,13 @@ impl<S: Storage> WritableSegment<S> {
         name_of(self.base_offset, kind, self.state)
     }
 
-    /// AppendedBytes of the log in it.
+    /// Bytes of the log in it.
     #[must_use]
     pub const fn size(&self) -> u64 {
         self.log.end()
     }
 
-    /// AppendedBytes of the log in it, and of a batch after them that is only begun.
+    /// Bytes of the log in it, and of a batch after them that is only begun.
     #[must_use]
     pub const fn written(&self) -> u64 {
         self.log.written()

@@ -24,7 +24,7 @@ use crate::segment::source::Access;
 use crate::segment::walk::LogWalk;
 use crate::types::{Offset, Position};
 
-/// SourcePosition in the original log at which to begin: a batch, or before it.
+/// Place in the original log at which to begin: a batch, or before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SourcePosition {
     /// The number of the segment.
@@ -52,7 +52,7 @@ pub(super) struct CleanedChunk {
     pub(super) place: SourcePosition,
 }
 
-/// FilteredBatch of batches, by their last offsets. All others are unchanged. All others are as they were.
+/// Outcome of batches, by their last offsets. All others are unchanged. All others are as they were.
 #[derive(Debug, Default)]
 struct Fates {
     deleted: OffsetSet,
@@ -92,7 +92,7 @@ impl Fates {
     }
 }
 
-/// FilteredBatch of batches, in the order of their steps.
+/// Outcome of batches, in the order of their steps.
 #[derive(Debug, Default)]
 pub(super) struct DecisionLog {
     /// Of batches that have another form afterwards: magic 0 and 1 become magic 2, with other ends, and a delete horizon below

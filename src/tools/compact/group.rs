@@ -5,7 +5,7 @@ use crate::io::storage::Storage;
 use crate::types::Offset;
 use crate::write::{SegmentInfo, WritableLog};
 
-/// SegmentSizes of a segment that decide about grouping.
+/// Sizes of a segment that decide about grouping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct SegmentSizes {
     base_offset: Offset,

@@ -28,7 +28,7 @@ const CLEANED_LOG: &str = ".log.cleaned";
 pub(crate) struct Rehearsal {
     folder: Overlay,
     history: Arc<CleanedHistory>,
-    /// FilteredBatch of batches in the present pass.
+    /// Outcome of batches in the present pass.
     pass: DecisionLog,
     /// The segments that a pass made, by base offset.
     cleaned: BTreeMap<Offset, Arc<CleanedLog>>,

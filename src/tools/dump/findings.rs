@@ -1,4 +1,4 @@
-//! DumpFindings that are printed at the end, on the error stream (`DumpLogSegments.main`, `TimeIndexDumpErrors`).
+//! Findings that are printed at the end, on the error stream (`DumpLogSegments.main`, `TimeIndexDumpErrors`).
 //!
 //! Kafka's tool keeps them in hash maps by absolute path and prints them in the maps' order; so do we, by the same hash.
 
@@ -10,7 +10,7 @@ use crate::types::{Offset, TimestampMs};
 /// Two numbers that should have agreed.
 type Mismatch = (i64, i64);
 
-/// DumpFindings of one kind, by file in the order of their first.
+/// Findings of one kind, by file in the order of their first.
 #[derive(Debug)]
 struct ByFile<T> {
     files: Vec<(String, T)>,

@@ -60,12 +60,12 @@ impl RawSlots {
         Ok(slot.map(|slot| E::decode(self.base_offset, slot)))
     }
 
-    /// IndexEntry `n` of an offset index; `None` beyond the end.
+    /// Slot `n` of an offset index; `None` beyond the end.
     fn offset_entry(&mut self, n: u64) -> Result<Option<OffsetPosition>> {
         self.entry(n)
     }
 
-    /// IndexEntry `n` of a time index; `None` beyond the end.
+    /// Slot `n` of a time index; `None` beyond the end.
     fn time_entry(&mut self, n: u64) -> Result<Option<TimestampOffset>> {
         self.entry(n)
     }

@@ -39,7 +39,7 @@ use findings::DumpFindings;
 use target::DumpTarget;
 use text::{TextOutput, put};
 
-/// PrintedAs of keys or values (`org.apache.kafka.tools.api.PrintedAs`).
+/// Decoder of keys or values (`org.apache.kafka.tools.api.Decoder`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum PrintedAs {
     /// As UTF-8, what is none replaced as Java does.

@@ -50,7 +50,7 @@ impl Limits {
     }
 }
 
-/// BatchPrinter of a log, and what was printed of them.
+/// Batches of a log, and what was printed of them.
 #[derive(Debug, Default)]
 struct DumpedPiece {
     range: Range<Position>,
@@ -172,7 +172,7 @@ impl DumpedPiece {
     }
 }
 
-/// PieceRanges of the pieces of a log.
+/// Ranges of the pieces of a log.
 struct PieceRanges {
     log: SegmentSource,
     walk: HeaderWalk,
@@ -220,7 +220,7 @@ mod tests {
 
     use super::*;
 
-    /// TextOutput, what is told at the end, and how it ended.
+    /// Text, what is told at the end, and how it ended.
     type Dumped = (String, String, String);
 
     /// Dumps a file, in pieces or by one thread.

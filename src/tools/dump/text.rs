@@ -36,7 +36,7 @@ impl<'w> TextOutput<'w> {
         }
     }
 
-    /// TextOutput that stays in `buffer`. A line that ends beyond `most` bytes is an error; then [`TextOutput::is_closed`].
+    /// Text that stays in `buffer`. A line that ends beyond `most` bytes is an error; then [`TextOutput::is_closed`].
     pub(super) const fn kept(buffer: Vec<u8>, most: usize) -> Self {
         Self {
             out: None,

@@ -12,7 +12,7 @@ use crate::tables::plan::BOOTSTRAP;
 use crate::types::Offset;
 use crate::write::storage::OWN_FILES;
 
-/// UsageKind of a file or folder.
+/// Kind of a file or folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum UsageKind {
     Log,
@@ -190,7 +190,7 @@ impl UsageKind {
     }
 }
 
-/// FolderPlace of a folder.
+/// Place of a folder.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum FolderPlace {
     LogDir,

@@ -188,7 +188,7 @@ pub(crate) fn explain(
     Ok((rows, unread))
 }
 
-/// KnownOffsets of a log dir, read once.
+/// Checkpoints of a log dir, read once.
 struct KnownOffsets {
     state: DirState,
     /// First offsets not yet compacted; read where a topic is compacted.

@@ -11,7 +11,7 @@ use crate::load::Plan;
 use crate::log::config::LogConfig;
 use crate::log::dir::PartitionFolder;
 
-/// AfterLoad after the loading of each partition, on the way into a new log dir.
+/// Steps after the loading of each partition, on the way into a new log dir.
 pub(in crate::tools) trait AfterLoad {
     /// Reason why the partition is not in the result, if it is not.
     fn why_left_out(&self, _partition: &PartitionFolder) -> Option<&str> {

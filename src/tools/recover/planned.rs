@@ -46,7 +46,7 @@ impl Planned {
         }
     }
 
-    /// PartitionOffsets of the partition for the checkpoints; `None` for strays, and for a folder with a name of the user's own.
+    /// Offsets of the partition for the checkpoints; `None` for strays, and for a folder with a name of the user's own.
     pub(super) fn checkpointed(&self) -> Option<LogEnds> {
         let name = &self.partition.name;
         let counts = matches!(name.state, FolderState::Live | FolderState::Future)

@@ -1,4 +1,4 @@
-//! RecoverySource of a recovery, and the right to change it.
+//! Source of a recovery, and the right to change it.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use crate::format::file_name::{CLUSTER_METADATA_TOPIC, FolderState};
 use crate::io::lock::{LogDirLock, PartitionClaim};
 use crate::log::dir::{LogDir, PartitionFolder, PathKind, dir_above};
 
-/// RecoverySource of a recovery.
+/// Source of a recovery.
 pub(super) struct RecoverySource {
     /// Not one partition's folder.
     pub(super) is_log_dir: bool,

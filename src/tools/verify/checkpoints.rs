@@ -22,7 +22,7 @@ use crate::log::dir::{
 };
 use crate::types::{Offset, TopicPartition};
 
-/// PartitionOffsets of a partition's log, for comparison.
+/// Offsets of a partition's log, for comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Extent {
     /// The offset after its last batch; `None` where damage hides it.

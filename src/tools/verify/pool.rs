@@ -30,7 +30,7 @@ pub(super) struct WindowJob {
     pub ticket: Arc<Ticket>,
 }
 
-/// BatchPlace of a batch: position in its file, size, offset.
+/// Place of a batch: position in its file, size, offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct BatchPlace {
     /// In the file.
@@ -53,7 +53,7 @@ impl BatchPlace {
     }
 }
 
-/// BatchFault of a batch.
+/// Fault of a batch.
 #[derive(Debug)]
 pub(super) enum BatchFault {
     /// It cannot be read.

@@ -110,7 +110,7 @@ impl ProducerChange {
     }
 }
 
-/// ProducerChanges by producer.
+/// Changes by producer.
 pub(super) type ProducerChanges = BTreeMap<i64, ProducerChange>;
 
 /// An ABORT marker whose transaction may have begun before its segment.
@@ -129,13 +129,13 @@ pub(super) struct ProducerWalk {
     log: PathBuf,
     /// Offsets of snapshots within the segment that are still ahead, descending.
     cuts: Vec<Offset>,
-    /// ProducerChanges up to each cut, and after the last one.
+    /// Changes up to each cut, and after the last one.
     done: Vec<(Offset, ProducerChanges)>,
     current: ProducerChanges,
     /// The whole segment's.
     all: ProducerChanges,
     entries: TxnEntries,
-    /// EarlierAbort transactions that may have begun earlier.
+    /// Aborted transactions that may have begun earlier.
     deferred: Vec<EarlierAbort>,
     is_damaged: bool,
     next_base_offset: Option<Offset>,
