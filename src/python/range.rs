@@ -110,7 +110,7 @@ impl PySegmentRange {
         let end = own.end.map_or(own.size, |cut| cut.position);
         let name = &own.file_name;
         format!(
-            "<PySegmentRange {name}, bytes {} to {end}>",
+            "<SegmentRange {name}, bytes {} to {end}>",
             own.start_position
         )
     }
@@ -235,7 +235,7 @@ impl PyPartitionRange {
     fn __repr__(&self) -> String {
         let Self(own) = self;
         format!(
-            "<PyPartitionRange {}-{}, {} segments, {} bytes>",
+            "<PartitionRange {}-{}, {} segments, {} bytes>",
             own.topic,
             own.partition,
             own.segments.len(),
