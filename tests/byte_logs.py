@@ -36,7 +36,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Producer:
-    """Who wrote a batch."""
+    """Producer of a batch."""
 
     producer_id: int = -1
     epoch: int = -1

@@ -111,7 +111,7 @@ class Partition:
 
     @property
     def clean(self) -> bool:
-        """Whether the broker had stopped cleanly."""
+        """True if the broker had stopped cleanly."""
         return (self.log_dir / ".kafka_cleanshutdown").exists()
 
     def has(self, name: str) -> bool:

@@ -55,7 +55,7 @@ class Segment:
         return self.data[at : at + self.listed[number]["size"]]
 
     def is_legacy(self, number: int) -> bool:
-        """Whether a batch is one of magic 0 or 1."""
+        """Return whether a batch is one of magic 0 or 1."""
         return bool(self.listed[number]["magic"] < 2)
 
     def with_(self, number: int, other: bytes) -> list[Part]:

@@ -146,7 +146,7 @@ def sql(
 
 @dataclass(frozen=True)
 class _Dialect:
-    """What the expressions of an engine differ in."""
+    """Syntax in which the expressions of an engine differ."""
 
     column: Callable[[str], Any]
     literal: Callable[[Any], Any]

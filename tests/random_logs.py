@@ -30,7 +30,7 @@ class Batch:
     """The largest timestamp."""
     magic: int = 2
     producer: int | None = None
-    """Whose transaction it belongs to."""
+    """Producer of its transaction."""
     commit: bool | None = None
     """Of a marker, how it ends the transaction."""
 

@@ -77,11 +77,11 @@ def producers(snapshot: Path) -> list[bytes]:
 
 
 def is_of_a_full_index(lines: list[dict[str, Any]]) -> bool:
-    """Whether Kafka does not load the log because an index has no room for its entries."""
+    """Return whether Kafka does not load the log because an index has no room for its entries."""
     messages = [line["error"]["message"] or "" for line in lines if line["event"] == "failed"]
     return any(said.startswith(("Attempt to append to a full", "newPosition")) for said in messages)
 
 
 def fails_in_kafka(lines: list[dict[str, Any]]) -> bool:
-    """Whether Kafka does not load the log, for another reason than a full index."""
+    """Return whether Kafka does not load the log, for another reason than a full index."""
     return any(line["event"] == "failed" for line in lines) and not is_of_a_full_index(lines)

@@ -33,7 +33,7 @@ AT_A_TIME = 2
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a step ended."""
+    """Outcome of a step."""
 
     name: str
     seconds: float

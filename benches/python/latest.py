@@ -1,4 +1,4 @@
-"""What the compacted view costs: ``latest_per_key=True`` beside what a user would write over a plain scan.
+"""Cost of the compacted view: ``latest_per_key=True`` beside what a user would write over a plain scan.
 
 ``python3 benches/python/latest.py [RECORDS] [--unique 0.1] [--legs LEG...] [--rounds 3]`` writes RECORDS records (4
 million) of 16-byte keys and 100-byte values, of which a tenth are the only key of their kind, and takes the latest

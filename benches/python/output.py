@@ -1,4 +1,4 @@
-"""What ``kafkalog cat`` and ``kafkalog export`` cost, beside pyarrow writing the same table from memory.
+"""Cost of ``kafkalog cat`` and ``kafkalog export``, beside pyarrow writing the same table from memory.
 
 ``python3 benches/python/output.py LOG_DIR TOPIC... [--rounds 5]``: seconds on the processor, medians, and ratios to
 pyarrow's Parquet. A process of its own makes each pass; what such a process takes until it reads is also taken off.

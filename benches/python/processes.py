@@ -19,7 +19,7 @@ class Spent:
     system: float = 0.0
 
     def since(self, before: Spent) -> Spent:
-        """What came after ``before``."""
+        """Return the values after ``before``."""
         return Spent(*(getattr(self, each.name) - getattr(before, each.name) for each in fields(self)))
 
     @property

@@ -1,4 +1,4 @@
-"""What a rescue costs beside ``cp`` of the bytes that it takes, and how long a plan of many partitions takes.
+"""Cost of a rescue beside ``cp`` of the bytes that it takes, and of a plan of many partitions.
 
 ``python3 benches/python/rescue.py FOLDER`` makes the disk of a dead broker in ``FOLDER``, which it removes at the end,
 then copies it with ``cp -r`` and ``sync``, and rescues it, in turn. A rescue reads every byte twice and compares every

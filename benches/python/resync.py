@@ -1,4 +1,4 @@
-"""How long reading past damage takes where everything looks like a batch: its time grows as the file does.
+"""Time of reading past damage where everything looks like a batch: it grows as the file does.
 
 ``python3 benches/python/resync.py`` writes bytes of each kind of ``ADVERSARIAL`` (``tests/damages.py``), of sizes that
 double, and reads them with ``on_corrupt="skip"``: the process's own time, in MB a second. A figure that halves from one

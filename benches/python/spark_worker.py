@@ -1,4 +1,5 @@
-"""What the workers of ``spark_legs.py`` import: functions, and rows decoded beforehand, as a function and a source."""
+"""Module that the workers of ``spark_legs.py`` import: functions, and rows decoded beforehand, as a function and a
+source."""
 
 from __future__ import annotations
 

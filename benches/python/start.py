@@ -1,4 +1,4 @@
-"""What starting costs on a log dir of many partitions: fresh processes, beside a listing of the same files.
+"""Cost of starting on a log dir of many partitions: fresh processes, beside a listing of the same files.
 
 ``python3 benches/python/start.py [--partitions 10000] [--rounds 5] [--spark]`` makes topics of a hundred
 partitions, each of four segments, and runs the legs in turn: medians of wall and CPU seconds, and the ratio of CPU time
@@ -108,7 +108,7 @@ def run(command: list[str]) -> tuple[str, float, float]:
 
 
 def count(name: str, answer: str) -> int:
-    """What a leg found, as a number that is known beforehand."""
+    """Return the result of a leg, as a number that is known beforehand."""
     match name:
         case "listing" | "topic" | "read":
             return int(answer)

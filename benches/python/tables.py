@@ -1,4 +1,4 @@
-"""How many offset commits a second ``kafkalog.tables.records`` decodes, on one core.
+"""Offset commits per second that ``kafkalog.tables.records`` decodes, on one core.
 
 ``python3 benches/python/tables.py [COMMITS]`` writes that many commits (a million) of a thousand groups, as Kafka 4.1
 and later write them (value version 4), and decodes them: medians of the process's own time, beside a scan that returns

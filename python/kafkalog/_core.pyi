@@ -269,7 +269,7 @@ class LogDir:
 
 @final
 class DirState:
-    """What a log dir says of its partitions, read once for opening many of them."""
+    """Facts about the partitions of a log dir, read once for opening many of them."""
 
     def __new__(cls, log_dir: str) -> DirState: ...
 

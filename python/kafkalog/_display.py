@@ -1,4 +1,4 @@
-"""How objects show themselves to a person: one line for ``repr``, a table for notebooks."""
+"""Display of objects: one line for ``repr``, a table for notebooks."""
 
 from __future__ import annotations
 

@@ -26,14 +26,14 @@ SUFFIXES = {"parquet": ".parquet", "arrow": ".arrow", "jsonl": ".jsonl", "csv": 
 TEXT_FORMATS = ("jsonl", "csv")
 _GZIP = ".gz"
 _GZIP_LEVEL = 6
-# Endings of files that are not written here. Whoever names one wants a file, not a folder.
+# Endings of files that are not written here. A user who names one wants a file, not a folder.
 _OTHER_FILES = re.compile(
     r"\.(avro|br|bz2|feather|gz|ipc|json|lz4|ndjson|orc|snappy|sqlite|tar|tsv|txt|xlsx?|xml|xz|zip|zst)"
 )
 
 
 class FileFormat(NamedTuple):
-    """What the ending of a file's name says."""
+    """Format and compression, from the ending of a file's name."""
 
     form: str
     compressed: bool
@@ -100,7 +100,7 @@ class Files:
         """Write one file under a temporary name, then rename it."""
         if not self._overwrite and os.path.lexists(target):
             raise FileExistsError(errno.EEXIST, f"{os.strerror(errno.EEXIST)} (--overwrite replaces it)", str(target))
-        # Hidden: whoever lists the folder meanwhile must not take it for data.
+        # Hidden: a reader that lists the folder meanwhile must not take it for data.
         # The longest names leave no room.
         beside = target.with_name(f".{os.fsdecode(os.fsencode(target.name)[:200])}.{os.getpid()}.tmp")
         rows = 0

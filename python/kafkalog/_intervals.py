@@ -52,7 +52,7 @@ class Interval(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no number in it."""
+        """True if it contains no number."""
         return self.low >= self.high
 
     @property

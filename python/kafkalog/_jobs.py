@@ -81,7 +81,7 @@ def real_dirs(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
 
 @dataclass
 class Job:
-    """What a job is about to do; see the module."""
+    """Description of a job before it writes; see the module."""
 
     id: str
     dirs: list[str]

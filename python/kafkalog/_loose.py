@@ -1,4 +1,4 @@
-"""What lies outside a log dir: a segment under any name, compressed or from standard input, and log dirs in a .tar.
+"""Inputs outside a log dir: a segment under any name, compressed or from standard input, and log dirs in a .tar.
 
 A temporary folder is made for it: a segment gets the name that Kafka would give it, as a link or decompressed. Its
 topic and partition are those that the caller names, and otherwise unknown, which is null.
@@ -35,7 +35,7 @@ _T = TypeVar("_T")
 
 STANDARD_INPUT = "-"
 MOST_BYTES = (1 << 31) - 1
-"""What is written to temporary files at most: segment.bytes is an int."""
+"""Limit of the temporary files in bytes: segment.bytes is an int."""
 
 _CODECS: dict[bytes, _Codec] = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\x04\x22\x4d\x18": "lz4"}
 _SEGMENT = re.compile(r"(\d{20})\.log")
@@ -81,7 +81,7 @@ class Loose:
 
     @property
     def is_segment(self) -> bool:
-        """Whether it is one segment, and not a log dir."""
+        """True if it is one segment, and not a log dir."""
         return self._place.suffix == ".log"
 
     def named(self, ranges: list[PartitionRange]) -> list[PartitionRange]:

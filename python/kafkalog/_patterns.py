@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["compiled", "matching"]
 
 SECONDS = 10.0
-"""How long an expression may search."""
+"""Time limit of an expression, in seconds."""
 
 # Python's expressions take exponential time where they try again, which nothing can interrupt but the end of a process.
 _TRIES_AGAIN = re.compile(r"[*+?{]")

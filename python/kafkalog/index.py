@@ -130,7 +130,7 @@ class _Entries(Generic[_Entry]):
 
     @property
     def writable(self) -> bool:
-        """Whether it was opened for writing."""
+        """True if it was opened for writing."""
         return self._writable
 
     @property
@@ -221,7 +221,7 @@ class _Index(_Entries[_Pair]):
 
     @property
     def max_entries(self) -> int:
-        """How many entries the file has room for; more than ``len`` when it is preallocated."""
+        """Number of entries for which the file has room; more than ``len`` when it is preallocated."""
         return self._core.max_entries
 
     @property
@@ -231,7 +231,7 @@ class _Index(_Entries[_Pair]):
 
     @property
     def is_full(self) -> bool:
-        """Whether there is no room for another entry; Kafka then starts a new segment."""
+        """True if there is no room for another entry; Kafka then starts a new segment."""
         return self._core.is_full
 
     def lookup_many(self, targets: Iterable[Any]) -> pa.RecordBatch:

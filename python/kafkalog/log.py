@@ -59,7 +59,7 @@ class SegmentInfo(NamedTuple):
 
 
 class Lookup(NamedTuple):
-    """Where a record is.
+    """Place of a record.
 
     Attributes
     ----------
@@ -256,7 +256,7 @@ class LogDir:
 
     @property
     def clean_shutdown(self) -> bool:
-        """Whether the clean-shutdown marker exists."""
+        """True if the clean-shutdown marker exists."""
         return self._core.clean_shutdown
 
     def partitions(self, topic: str | None = None) -> list[PartitionLog]:
@@ -415,7 +415,7 @@ class PartitionLog:
 
     @property
     def last_stable_offset(self) -> int:
-        """Where a ``read_committed`` reader ends: the start of the oldest open transaction, or the log end offset.
+        """The end of a ``read_committed`` read: the start of the oldest open transaction, or the log end offset.
 
         If the log starts inside that transaction, it is the base offset of the batch that contains the log start
         offset.

@@ -1,4 +1,4 @@
-"""What to read and how: the one list of the options of every function that reads.
+"""Options of every function that reads, in one list.
 
 ``scan``, ``read_table``, ``scan_batches`` and the methods of ``PartitionLog`` take any of them by keyword, and all of
 them at once as ``options=ReadOptions(...)``.
@@ -34,7 +34,7 @@ _RECORD_COLUMN_NAMES = tuple(column.name for column in RECORD_COLUMNS)
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions:
-    """What to read and how.
+    """Options of a read: what to read, and how.
 
     Frozen, comparable and picklable; checked when it is created. ``dataclasses.replace`` gives a changed copy.
 

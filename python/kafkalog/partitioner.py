@@ -1,4 +1,4 @@
-"""Which partition a key belongs to, as Kafka's producers choose it."""
+"""Partition of a key, as Kafka's producers choose it."""
 
 from __future__ import annotations
 

@@ -231,7 +231,7 @@ class RecordReader:
 
     @property
     def lost(self) -> pa.Table:
-        """What has been skipped because of damage, one row for each range, in the order of the files.
+        """Ranges skipped so far because of damage, one row for each range, in the order of the files.
 
         Empty unless the read was opened with ``on_corrupt="skip"``; complete once it has ended. The bytes of the
         batches read and those skipped are the bytes of the files.
@@ -245,7 +245,7 @@ class RecordReader:
             ``reason``:
 
             ========== ==========================================================================================
-            reason     what is wrong with the first of the skipped bytes
+            reason     fault of the first of the skipped bytes
             ========== ==========================================================================================
             crc        bytes of a batch were changed: the checksum differs
             length     the length field was changed

@@ -36,10 +36,10 @@ Partitions: TypeAlias = int | Sequence[int] | Mapping[str, Sequence[int]]
 """Partitions of every topic, or by topic."""
 
 StartingOffsets: TypeAlias = Literal["earliest", "oldest"] | int | Mapping[str, Mapping[int, int]]
-"""Where to begin, inclusive; -2 is earliest."""
+"""First offset, inclusive; -2 is earliest."""
 
 EndingOffsets: TypeAlias = Literal["latest", "high_watermark"] | int | Mapping[str, Mapping[int, int]]
-"""Where to end, exclusive; -1 is latest."""
+"""End offset, exclusive; -1 is latest."""
 
 Time: TypeAlias = int | datetime | str
 """Milliseconds since the epoch, a datetime with a time zone, or ISO 8601 text with one."""

@@ -308,7 +308,7 @@ class LogWriter:
 
     @property
     def closed(self) -> bool:
-        """Whether the writer is closed."""
+        """True if the writer is closed."""
         return self._writer.closed
 
     def append(

@@ -107,7 +107,7 @@ impl PartitionLog {
     /// The offset after the last whole batch.
     ///
     /// # Errors
-    /// [`Error::Io`](crate::Error::Io), and what is wrong with a header of the active segment.
+    /// [`Error::Io`](crate::Error::Io), and a fault in a header of the active segment.
     pub fn log_end_offset(&self) -> Result<Offset> {
         self.0.log_end_offset()
     }
@@ -130,8 +130,8 @@ impl PartitionLog {
     /// The first record at or after `offset`; `None` at the log end.
     ///
     /// # Errors
-    /// [`Error::OffsetOutOfRange`](crate::Error::OffsetOutOfRange) below the log start offset or above the log end offset;
-    /// [`Error::Io`](crate::Error::Io); what is wrong with the bytes on the way.
+    /// [`Error::OffsetOutOfRange`](crate::Error::OffsetOutOfRange) below the log start offset or above the log end
+    /// offset; [`Error::Io`](crate::Error::Io); faults in the bytes on the way.
     pub fn lookup(&self, offset: Offset) -> Result<Option<Lookup>> {
         self.0.lookup(offset)
     }
@@ -143,7 +143,7 @@ impl PartitionLog {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a negative timestamp;
-    /// [`Error::Io`](crate::Error::Io); what is wrong with the bytes on the way.
+    /// [`Error::Io`](crate::Error::Io); faults in the bytes on the way.
     pub fn offset_for_timestamp(
         &self,
         timestamp_ms: TimestampMs,
@@ -165,7 +165,7 @@ impl PartitionLog {
     /// The first record with the largest timestamp; `None` where no record has one.
     ///
     /// # Errors
-    /// [`Error::Io`](crate::Error::Io); what is wrong with the bytes on the way.
+    /// [`Error::Io`](crate::Error::Io); faults in the bytes on the way.
     pub fn offset_of_max_timestamp(&self) -> Result<Option<OffsetAndTimestamp>> {
         self.0.offset_of_max_timestamp()
     }
@@ -173,7 +173,7 @@ impl PartitionLog {
     /// Computes statistics of each segment from its batch headers, in the order of the segments.
     ///
     /// # Errors
-    /// [`Error::Io`](crate::Error::Io), and what is wrong with a header.
+    /// [`Error::Io`](crate::Error::Io), and a fault in a header.
     pub fn statistics(&self) -> Result<Vec<SegmentStatistics>> {
         let segments = self.0.statistics(OnCorrupt::Raise)?.into_iter();
         Ok(segments.map(|(_, sums)| sums).collect())

@@ -94,11 +94,11 @@ impl WriterOptions {
 
 /// One partition of a log dir, open for writing as its leader would write it.
 ///
-/// It holds the log dir's `.lock`, which brokers respect. Log dir and partition folder are created where they do not exist,
-/// and a log that was not closed cleanly is recovered as at a broker's start.
+/// It holds the log dir's `.lock`, which brokers respect. Log dir and partition folder are created where they do not
+/// exist, and a log that was not closed cleanly is recovered as at a broker's start.
 ///
-/// [`LogWriter::close`] ends the writing. A writer that is dropped instead releases its lock and leaves the log as after a
-/// crash: nothing acknowledged is lost, and the next opening recovers it.
+/// [`LogWriter::close`] ends the writing. A writer that is dropped instead releases its lock and leaves the log as
+/// after a crash: nothing acknowledged is lost, and the next opening recovers it.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -134,9 +134,9 @@ impl LogWriter {
     /// Opens a partition of this log dir.
     ///
     /// # Errors
-    /// [`Error::LogLocked`] where a broker or another writer has it; [`Error::InvalidArgument`] for a topic's name that Kafka
-    /// does not allow; [`Error::Io`]; what would keep a broker from loading the log, and then nothing in its folder has
-    /// changed.
+    /// [`Error::LogLocked`] where a broker or another writer has it; [`Error::InvalidArgument`] for a topic's name that
+    /// Kafka does not allow; [`Error::Io`]; what would keep a broker from loading the log, and then nothing in its
+    /// folder has changed.
     pub fn open(
         log_dir: impl AsRef<Path>,
         topic: &str,
@@ -186,13 +186,13 @@ impl LogWriter {
 
     /// Appends rows as the leader does: assigns offsets, compresses, rolls segments.
     ///
-    /// Columns are `key` and `value` (one of them required), `headers` and `timestamp`; an absent timestamp is the time of the
-    /// append.
+    /// Columns are `key` and `value` (one of them required), `headers` and `timestamp`; an absent timestamp is the time
+    /// of the append.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] for columns that are missing, unknown or of a type that does not fit;
-    /// [`Error::Refused`] for what a leader would refuse; [`Error::Io`], after which the writer takes nothing more. Batches
-    /// before the refused one stay appended.
+    /// [`Error::Refused`] for what a leader would refuse; [`Error::Io`], after which the writer takes nothing more.
+    /// Batches before the refused one stay appended.
     pub fn append(&mut self, rows: &RecordBatch) -> Result<Appended> {
         let options = encode_options(
             self.writer.log(),
@@ -212,7 +212,7 @@ impl LogWriter {
     /// begins where the source does.
     ///
     /// # Errors
-    /// What is wrong with the source; [`Error::InvalidArgument`] for a leader epoch below the log's latest;
+    /// Faults in the source; [`Error::InvalidArgument`] for a leader epoch below the log's latest;
     /// [`Error::Refused`] for offsets that do not continue this log; [`Error::Io`].
     pub fn append_batches(&mut self, source: &PartitionLog) -> Result<Appended> {
         let path = source.path().to_path_buf();
@@ -296,8 +296,8 @@ impl LogWriter {
         self.writer.notes()
     }
 
-    /// Closes the partition as a broker's controlled shutdown does: everything synced, indexes trimmed, a producer snapshot
-    /// at the log end.
+    /// Closes the partition as a broker's controlled shutdown does: everything synced, indexes trimmed, a producer
+    /// snapshot at the log end.
     ///
     /// # Errors
     /// [`Error::Io`]; [`Error::Refused`] for a log that had failed before.

@@ -107,7 +107,7 @@ pub(crate) struct Columns {
     most_bytes: usize,
     fixed_row_bytes: usize,
     wants: Wants,
-    /// Buffers that view columns point into; `None` if no column can; `None` if no column can.
+    /// Buffers that view columns point into; `None` if no column can.
     sources: Option<Sources>,
 }
 
@@ -289,8 +289,8 @@ impl Columns {
         total
     }
 
-    /// Appends the first `count` records of a chunk, which add `bytes` to the batch ([`Columns::fits`]). Timestamps wrap
-    /// where the unit cannot hold them ([`Columns::beyond_unit`]).
+    /// Appends the first `count` records of a chunk, which add `bytes` to the batch ([`Columns::fits`]). Timestamps
+    /// wrap where the unit cannot hold them ([`Columns::beyond_unit`]).
     ///
     /// # Errors
     /// `OutOfMemory`; `InvalidRecord` for slots that do not fit their source (a fault of ours, not of the data).
@@ -341,8 +341,8 @@ impl Columns {
         }
     }
 
-    /// The batch so far, with the bytes of the chunk's arena if it needs them, and whether any column points into a source;
-    /// begins the next one.
+    /// The batch so far, with the bytes of the chunk's arena if it needs them, and whether any column points into a
+    /// source; begins the next one.
     ///
     /// # Errors
     /// `Internal` where Arrow refuses what was built.

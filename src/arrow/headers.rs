@@ -1,7 +1,7 @@
 //! Record headers as `list<struct<key, value>>`. The list is null if a record has none, as in Spark's Kafka source.
 //!
-//! Keys may repeat and may be empty; values may be null. A key that is not UTF-8 gets U+FFFD in place of what is not, as
-//! Java's decoder has it (`Utils.utf8`).
+//! Keys may repeat and may be empty; values may be null. A key that is not UTF-8 gets U+FFFD in place of what is not,
+//! as Java's decoder has it (`Utils.utf8`).
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::format::record::key_text;
 use crate::format::varint::get_varint;
 use crate::records::RecordSlot;
 
-/// Position of a string and its length; `None` for null; `None` for null.
+/// Position of a string and its length; `None` for null.
 type StringPlace = Option<(usize, u32)>;
 
 /// Keys and values.

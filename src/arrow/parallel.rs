@@ -1,8 +1,8 @@
 //! Planned ranges as a stream of record batches, read by several threads.
 //!
-//! The ranges are cut into pieces of about a batch each. Whichever thread is free takes the next piece, and the consumer
-//! gets their batches in order. The consumer's own thread is one of those that read: where it would wait, it takes a
-//! piece too. So as many threads as were asked for are at work, and none has to make way for another.
+//! The ranges are cut into pieces of about a batch each. Whichever thread is free takes the next piece, and the
+//! consumer gets their batches in order. The consumer's own thread is one of those that read: where it would wait, it
+//! takes a piece too. So as many threads as were asked for are at work, and none has to make way for another.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,8 +29,8 @@ const QUEUE: usize = 2;
 /// Pieces under way for each thread: one that it reads, and one that waits for the consumer. What is read ahead of the
 /// consumer is bounded by this, however many pieces there are.
 const UNDER_WAY: usize = 2;
-/// About how much of a log a thread reads at a time: what makes a batch, judging by earlier pieces, within these bounds.
-/// More would only wait for its turn, in memory that is cold by then.
+/// About how much of a log a thread reads at a time: what makes a batch, judging by earlier pieces, within these
+/// bounds. More would only wait for its turn, in memory that is cold by then.
 const PIECE_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=8 << 20;
 /// Interval at which the waiting consumer checks for cancellation.
 const PACE: Duration = Duration::from_millis(50);
@@ -212,7 +212,7 @@ impl ParallelReader {
                         Err(RecvTimeoutError::Disconnected) => PieceStep::Failed(ended_early()),
                     },
                     Some(PieceSource::Own) => PieceStep::Failed(ended_early()),
-                    // Whoever fails while looking for a piece takes it along.
+                    // A thread that fails while looking for a piece loses the piece.
                     None if self.shared.pieces.is_poisoned() => PieceStep::Failed(ended_early()),
                     None => return Ok(None),
                 },

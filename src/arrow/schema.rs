@@ -1,5 +1,5 @@
-//! The columns there are, in one table: name, and how each is filled, which gives its type. Schema, selection and builders
-//! derive from it. All columns are nullable, as Spark declares them.
+//! The columns there are, in one table: name, and how each is filled, which gives its type. Schema, selection and
+//! builders derive from it. All columns are nullable, as Spark declares them.
 //!
 //! Names and types of the first eight are those of Spark's Kafka source; the rest use `kafka-dump-log`'s words.
 
@@ -153,8 +153,7 @@ fn control_type(record: &RecordSlot, source: &[u8]) -> Option<&'static str> {
 }
 
 impl TimestampUnit {
-    /// Builder of timestamps in this unit. They wrap if the unit cannot hold them: readers check before. They wrap
-    /// where the unit cannot hold them: readers ask before.
+    /// Builder of timestamps in this unit. They wrap if the unit cannot hold them: readers check before.
     pub(super) const fn column(self) -> FixedColumn {
         match self {
             Self::Millisecond => FixedColumn {
@@ -187,7 +186,7 @@ impl Filling {
 }
 
 impl Column {
-    /// Default columns: Spark's seven and the headers: Spark's seven and the headers.
+    /// Default columns: Spark's seven and the headers.
     #[must_use]
     pub fn defaults() -> &'static [Self] {
         Self::ALL.get(..8).unwrap_or_default()

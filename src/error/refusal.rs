@@ -49,7 +49,7 @@ impl fmt::Display for ProducerFault {
     }
 }
 
-/// Reason for which a log refused an append; Kafka's exceptions by name; Kafka's exceptions by name.
+/// Reason for which a log refused an append; Kafka's exceptions by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Refusal {

@@ -80,7 +80,7 @@ pub(crate) const LEGACY_TIMESTAMP_AT: usize = LEGACY_ATTRIBUTES_AT + 1;
 /// Smallest length field Kafka accepts (`LegacyRecord.RECORD_OVERHEAD_V0`): crc, magic, attributes, two null lengths.
 pub(crate) const MIN_LENGTH: i32 = 14;
 
-/// The header of one batch, as it stands.
+/// Header of one batch, with the values of the file.
 ///
 /// For magic 0 and 1 `base_offset` is the message's offset field, so of a wrapper it is the *last* offset: the first
 /// one is known only after decompression.
@@ -153,9 +153,9 @@ impl BatchHeader {
         }
     }
 
-    /// The whole size of the batch that begins at `head` in a file that has `left` bytes from there on, as Kafka walks it
-    /// (`FileLogInputStream.nextBatch`); `None` where the batch is incomplete. The very last 17 bytes are never looked
-    /// at.
+    /// The whole size of the batch that begins at `head` in a file that has `left` bytes from there on, as Kafka walks
+    /// it (`FileLogInputStream.nextBatch`); `None` where the batch is incomplete. The very last 17 bytes are never
+    /// looked at.
     ///
     /// # Errors
     /// As [`BatchHeader::peek_size`].
@@ -167,8 +167,8 @@ impl BatchHeader {
         Ok(size.filter(|&size| size as u64 <= left))
     }
 
-    /// The header that begins at `head` in a file that has `left` bytes from there on, as Kafka walks it and no stricter:
-    /// every magic from 2 on is read as 2, and one below 0 as 1, whose checksum it then fails. `None` as of
+    /// The header that begins at `head` in a file that has `left` bytes from there on, as Kafka walks it and no
+    /// stricter: every magic from 2 on is read as 2, and one below 0 as 1, whose checksum it then fails. `None` as of
     /// [`BatchHeader::size_in_file`].
     ///
     /// # Errors
@@ -220,7 +220,7 @@ impl BatchHeader {
         }
     }
 
-    /// Reads the header that begins at `data` as it stands, however little sense it makes: for showing damaged bytes.
+    /// Reads the header that begins at `data` without any check, to show damaged bytes.
     ///
     /// Returns `None` where the header is cut off or the length is negative.
     #[must_use]

@@ -20,7 +20,7 @@ pub(crate) const PARTITION_METADATA: &str = "partition.metadata";
 
 const VERSION: i32 = 0;
 
-/// From when on a leader epoch counts.
+/// First offset of a leader epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EpochEntry {
     /// The leader epoch.

@@ -25,8 +25,8 @@ pub(crate) const OFFSET_ENTRY_SIZE: usize = 4 + 4;
 /// Bytes of a time index entry.
 pub(crate) const TIME_ENTRY_SIZE: usize = 8 + 4;
 
-/// Entries that both indexes of a segment have room for, by `segment.index.bytes`; the time index keeps its last slot for
-/// the roll.
+/// Entries that both indexes of a segment have room for, by `segment.index.bytes`; the time index keeps its last slot
+/// for the roll.
 #[must_use]
 pub(crate) fn index_room(segment_index_bytes: i32) -> usize {
     let size = usize::try_from(segment_index_bytes).unwrap_or_default();
@@ -49,7 +49,7 @@ const LAST_STABLE_OFFSET_AT: usize = LAST_OFFSET_AT + 8;
 pub struct OffsetPosition {
     /// Absolute offset.
     pub offset: Offset,
-    /// Byte in the `.log`; as it stands, so negative in a broken file.
+    /// Position in the `.log`; unchecked, so negative in a broken file.
     pub position: i32,
 }
 
@@ -62,8 +62,7 @@ pub struct TimestampOffset {
     pub offset: Offset,
 }
 
-/// Offset of an entry relative to `base_offset`; `None` if it does not fit (`AbstractIndex.canAppendOffset`); `None`
-/// where it cannot say it (`AbstractIndex.canAppendOffset`).
+/// Offset of an entry relative to `base_offset`; `None` if it does not fit (`AbstractIndex.canAppendOffset`).
 #[inline]
 #[must_use]
 pub(crate) fn relative_offset(base_offset: Offset, offset: Offset) -> Option<i32> {

@@ -37,8 +37,7 @@ pub(crate) fn elements(text: &str) -> Option<Vec<&str>> {
     (cursor.at == text.len()).then_some(found)
 }
 
-/// Decodes the JSON string `text`; `None` if it is not a string, or contains half a surrogate pair; `None` where it is
-/// no string, or half of a surrogate pair stands in it.
+/// Decodes the JSON string `text`; `None` if it is not a string, or contains half a surrogate pair.
 #[must_use]
 pub(crate) fn string(text: &str) -> Option<Cow<'_, str>> {
     let mut cursor = Cursor { text, at: 0 };

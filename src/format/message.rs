@@ -31,7 +31,7 @@ const _: () = assert!(KEY_LENGTH_AT_V0 == 18 && KEY_LENGTH_AT_V1 == 26);
 /// A message; places count from its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// The offset field as it stands.
+    /// The offset field, unchecked.
     pub offset: Offset,
     /// All bytes of it, offset and size included.
     pub size: usize,

@@ -194,7 +194,7 @@ fn header(data: &[u8], at: &mut usize) -> Result<(ByteRange, ByteRange)> {
     Ok((key, field(data, at, "header value length")?))
 }
 
-/// One header: its key as it stands, and its value.
+/// One header: its key, not yet checked for UTF-8, and its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header<'a> {
     /// UTF-8, if the producer kept to it; see [`key_text`].

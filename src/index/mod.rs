@@ -15,8 +15,8 @@
 //! and `entries` what was really written.
 //!
 //! # Mapped or copied
-//! Opening an index copies its entries. Whoever knows that the segment is closed may have it mapped instead; not so if it
-//! has a zero tail all the same: a running broker will trim such a file.
+//! Opening an index copies its entries. If the segment is known to be closed, its index may be mapped instead, unless
+//! it has a zero tail: a running broker will trim such a file.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! From offsets to positions in the `.log` (`OffsetIndex`).
 //!
 //! Entries rise in both fields. The answer to a lookup is where to begin scanning, so it is enough that the entry does
-//! not lie after the target; and as the file has no checksum, whoever uses a position verifies it against the log.
+//! not lie after the target; and as the file has no checksum, callers verify a position against the log.
 
 use super::read::{IndexEntry, ReadIndex};
 use super::spacing::EntrySpacing;

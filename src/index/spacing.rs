@@ -1,7 +1,7 @@
 //! Searching entries that rise at a steady rate.
 //!
-//! Offsets come at a steady rate, so the place is guessed in proportion, corrected once, and then bracketed by strides that
-//! widen: about four cache lines are touched where a binary search of 2 MiB touches eighteen.
+//! Offsets come at a steady rate, so the place is guessed in proportion, corrected once, and then bracketed by strides
+//! that widen: about four cache lines are touched where a binary search of 2 MiB touches eighteen.
 
 use std::hint::select_unpredictable;
 
@@ -10,13 +10,13 @@ const WINDOW: usize = 8;
 /// Bits after the point of a [`EntrySpacing`].
 const SCALE_BITS: u32 = 32;
 
-/// Entries per offset on average, in fixed point. A wrong value costs time only. A wrong one costs time only.
+/// Entries per offset on average, in fixed point. A wrong value costs time only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct EntrySpacing(u64);
 
 impl EntrySpacing {
-    /// Of `entries` entries from relative offset `first` to `last`; 0 where the file is broken and no guess is better than
-    /// another: entries rise, so their span is at least as long as their steps.
+    /// Of `entries` entries from relative offset `first` to `last`; 0 where the file is broken and no guess is better
+    /// than another: entries rise, so their span is at least as long as their steps.
     #[inline]
     pub(super) fn of(first: i32, last: i32, entries: usize) -> Self {
         let steps = entries.saturating_sub(1) as u64;

@@ -4,13 +4,14 @@
 //! append is rolled back where the disk lets us, so that a full disk leaves the file as it was; a crash leaves whatever
 //! was written, and recovery cuts it.
 //!
-//! A log that has grown gets room ahead of its end, as much again and `MOST_ROOM` at the most: blocks that are the file's
-//! but no part of its length, so that no reader sees them. The file system finds them once instead of 4 KiB at a time. They
-//! are given back at a roll and a clean close, and after a crash by whoever opens the log for writing. A disk that gives
-//! none is written to without.
+//! A log that has grown gets room ahead of its end, as much again and `MOST_ROOM` at the most: blocks that are the
+//! file's but no part of its length, so that no reader sees them. The file system finds them once instead of 4 KiB at a
+//! time. They are given back at a roll and a clean close, and after a crash by the next writer that opens the log. If
+//! the disk allocates none, writing does without.
 //!
-//! What was appended to output that counts only once it is on the device ([`Disk::syncing_beside`]) goes there in pieces of
-//! `WRITE_BACK`, while the log grows: a sync then waits for the last of them alone, and not for a whole segment.
+//! What was appended to output that counts only once it is on the device ([`Disk::syncing_beside`]) goes there in
+//! pieces of `WRITE_BACK`, while the log grows: a sync then waits for the last of them alone, and not for a whole
+//! segment.
 //!
 //! [`Disk::syncing_beside`]: super::disk::Disk::syncing_beside
 
@@ -35,7 +36,7 @@ pub enum SyncPolicy {
     /// Only when asked to, and at a clean close.
     Never,
     /// At a roll, and as soon as an append finds that so many records or milliseconds have passed since the last sync
-    /// (`flush.messages`, `flush.ms`; Kafka's defaults are never); Kafka's defaults are never).
+    /// (`flush.messages`, `flush.ms`; Kafka's defaults are never).
     Every {
         /// Records appended since.
         records: i64,
@@ -102,8 +103,7 @@ pub(crate) struct Appender<F> {
     length: u64,
     /// Position up to which write-back to the device has begun.
     written_back: Position,
-    /// Position up to which the file has allocated blocks, if beyond its end; `None` if the disk allocates none; `None`
-    /// where the disk gives none.
+    /// Position up to which the file has allocated blocks, if beyond its end; `None` if the disk allocates none.
     room: Option<Position>,
 }
 

@@ -135,7 +135,7 @@ pub(crate) fn open_index<const W: usize>(
     max_size: usize,
 ) -> Result<IndexFile<W>> {
     #[expect(unsafe_code, reason = "the one place that maps an index for writing")]
-    // SAFETY: whoever writes to a partition holds its log dir's `.lock`, and only Kafka and this crate write there.
+    // SAFETY: a writer of a partition holds its log dir's `.lock`, and only Kafka and this crate write there.
     unsafe {
         IndexFile::open(disk, path, max_size)
     }

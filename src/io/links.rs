@@ -1,7 +1,7 @@
 //! Files with several names: hard links, as `rescue --link` and `cp -l` make them.
 //!
-//! A write through one name changes the file under all of them. So whoever is about to write takes a copy first, and gives
-//! it the name. Kafka does not: it appends to the active segment, and cuts a closed one where a follower truncates.
+//! A write through one name changes the file under all of them. A writer therefore makes a copy first, and gives it the
+//! name. Kafka does not: it appends to the active segment, and cuts a closed one where a follower truncates.
 
 use std::fs::File;
 #[cfg(unix)]
@@ -13,8 +13,8 @@ use std::path::Path;
 use super::disk::Disk;
 use crate::error::Result;
 
-/// Gives a file that has other names bytes of its own; returns the new file, open for reading and writing, or `None` where
-/// it has no other name.
+/// Gives a file that has other names bytes of its own; returns the new file, open for reading and writing, or `None`
+/// where it has no other name.
 ///
 /// # Errors
 /// `Io`; the name is still the old file's unless the last step, syncing the folder, is what failed.

@@ -1,12 +1,12 @@
 //! Memory that is reused by any reader of the process.
 //!
-//! Fresh memory costs more than decoding small records into it (page faults). So blocks that a reader, or the consumer of its
-//! batches, is done with wait here, up to a bound; beyond it the oldest are freed.
+//! Fresh memory costs more than decoding small records into it (page faults). So blocks that a reader, or the consumer
+//! of its batches, is done with wait here, up to a bound; beyond it the oldest are freed.
 
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
 /// Number of attempts at a pool that another thread has locked. It is limited because in a forked process the lock is
-/// never released. Not for ever: in a forked process it stays locked.
+/// never released.
 const PATIENCE: usize = 1000;
 /// Smaller blocks the allocator itself keeps.
 const LEAST: usize = 16 << 10;

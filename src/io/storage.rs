@@ -1,6 +1,6 @@
 //! Files of a log: in a folder on a disk, in a folder of a plan, or wherever else ranges of files come from.
 //!
-//! Whoever reads asks for a name and a range, never for a path: paths here are what errors call a file.
+//! Readers request a name and a range, never a path: paths serve only for error messages.
 //!
 //! | trait | what | implemented by |
 //! |---|---|---|
@@ -151,8 +151,8 @@ pub trait Storage: ReadFolder + Clone {
     /// `Io`.
     fn open_file(&self, name: &str) -> Result<Self::File>;
 
-    /// Opens an index file for writing; a new one gets `max_size` bytes, rounded down to whole entries. Of an existing one
-    /// every whole slot is an entry, whatever it holds: a broker's recovery does the rest.
+    /// Opens an index file for writing; a new one gets `max_size` bytes, rounded down to whole entries. Of an existing
+    /// one every whole slot is an entry, whatever it holds: a broker's recovery does the rest.
     ///
     /// # Errors
     /// `Io`; `InvalidArgument` where a new index would have no room for an entry, which leaves an empty file (as Kafka

@@ -52,13 +52,12 @@ pub enum Note {
     },
     /// Whole batches go.
     Lost(Loss),
-    /// The indexes of a segment have no room for all the entries that its batches should have, and the next append goes to
-    /// another segment. Kafka does not open such a log.
+    /// The indexes of a segment have no room for all the entries that its batches should have, and the next append goes
+    /// to another segment. Kafka does not open such a log.
     IndexFull {
         /// Its base offset.
         base_offset: Offset,
-        /// Position of the first batch without an entry; `None` if entries of the files were cut; `None` where entries
-        /// of the files were cut.
+        /// Position of the first batch without an entry; `None` if entries of the files were cut.
         position: Option<Position>,
     },
     /// A batch begins below the end of the one before it. Kafka keeps both, and refuses to read the segment.

@@ -83,8 +83,8 @@ impl Plan {
         Ok(())
     }
 
-    /// Plans that the log is opened for writing: the active segment's indexes are cut to their entries, so that whoever
-    /// opens them sees how many there are, and makes them full length again.
+    /// Plans that the log is opened for writing: the active segment's indexes are cut to their entries, so that the
+    /// next opening sees how many there are, and restores the full length.
     ///
     /// # Errors
     /// `Io`.

@@ -1,7 +1,7 @@
 //! A log dir: the partition folders in it, and the files about all of them.
 //!
-//! Many folders are named like partitions (`dbus-1` in `/etc`). Such a folder counts as a partition where its name and one
-//! of these agree:
+//! Many folders are named like partitions (`dbus-1` in `/etc`). Such a folder counts as a partition where its name and
+//! one of these agree:
 //!
 //! | the folder | the directory that holds it | counts |
 //! |---|---|---|
@@ -206,8 +206,8 @@ impl LogDir {
         })
     }
 
-    /// Refuses a directory that holds files, but none of Kafka's: a path that was mistyped or is one folder too high. An empty
-    /// directory may yet become a log dir.
+    /// Refuses a directory that holds files, but none of Kafka's: a path that was mistyped or is one folder too high.
+    /// An empty directory may yet become a log dir.
     ///
     /// # Errors
     /// `InvalidArgument`.
@@ -345,7 +345,7 @@ fn has_log_dir_files(dir: &Path) -> bool {
 }
 
 /// Returns whether a directory has files that only partition folders have. One that cannot be listed counts, so that
-/// whoever reads it reports the error.
+/// its reader reports the error.
 pub(crate) fn holds_partition_files(folder: &Path) -> bool {
     match fs::read_dir(folder) {
         Ok(entries) => entries

@@ -1,8 +1,8 @@
 //! A partition's log as one listing of its folder shows it: what a broker would have after loading. Nothing is changed.
 //!
-//! This computes what Kafka's loader would do. Finished swaps count. Log start and high watermark come from the checkpoints
-//! of the log dir above. Segments that the loader would recover (unclean stop, at or above the recovery point, or without an
-//! offset index) take their timestamps from the log.
+//! This computes what Kafka's loader would do. Finished swaps count. Log start and high watermark come from the
+//! checkpoints of the log dir above. Segments that the loader would recover (unclean stop, at or above the recovery
+//! point, or without an offset index) take their timestamps from the log.
 //!
 //! Sources: `LogLoader`, `UnifiedLog.fetchOffsetByTimestamp`, `UnifiedLog.read`.
 
@@ -73,7 +73,8 @@ impl ListedLog {
     /// Opens a partition folder and reads the checkpoints of the log dir above it.
     ///
     /// # Errors
-    /// `Io` where it is not there, `InvalidArgument` where it is no partition folder, `CorruptRecord` for a broken swap.
+    /// `Io` where it is not there, `InvalidArgument` where it is no partition folder, `CorruptRecord` for a broken
+    /// swap.
     pub fn open(path: &Path) -> Result<Self> {
         let name = PathKind::partition(path)?;
         Self::open_in(path, name, &DirState::read(&dir_above(path)))
@@ -114,7 +115,8 @@ impl ListedLog {
         })
     }
 
-    /// Some files of a partition folder, named by themselves: all that is in them counts, whatever the log start offset.
+    /// Some files of a partition folder, named by themselves: all that is in them counts, whatever the log start
+    /// offset.
     ///
     /// # Errors
     /// `Io` where one is not there, `InvalidArgument` where one is no segment's, or two begin at the same offset.
@@ -231,7 +233,7 @@ impl ListedLog {
     /// The offset after the last whole batch.
     ///
     /// # Errors
-    /// `Io`, or what is wrong with a header of the active segment; `CorruptIndex` as [`ListedLog::check_log_start`].
+    /// `Io`, or a fault in a header of the active segment; `CorruptIndex` as [`ListedLog::check_log_start`].
     pub fn log_end_offset(&self) -> Result<Offset> {
         let end = if let Some(&known) = self.log_end_offset.get() {
             known
@@ -331,7 +333,7 @@ impl ListedLog {
     /// Every segment and what its batch headers add up to.
     ///
     /// # Errors
-    /// `Io`, or what is wrong with a header.
+    /// `Io`, or a fault in a header.
     pub fn statistics(
         &self,
         on_corrupt: OnCorrupt,
@@ -369,7 +371,7 @@ impl ListedLog {
     /// The first record at or after `offset`, control records included; `None` where no record follows.
     ///
     /// # Errors
-    /// `OffsetOutOfRange` below the log start or beyond the log end; `Io`; what is wrong with the bytes on the way.
+    /// `OffsetOutOfRange` below the log start or beyond the log end; `Io`; faults in the bytes on the way.
     pub fn lookup(&self, offset: Offset) -> Result<Option<Lookup>> {
         if offset < self.log_start_offset || offset > self.log_end_offset()? {
             return Err(self.out_of_range(offset)?);
@@ -410,7 +412,7 @@ impl ListedLog {
     /// The largest timestamp of segment `n` as Kafka has it after loading, -1 for none.
     ///
     /// # Errors
-    /// `Io`, or what is wrong with a header on the way.
+    /// `Io`, or a fault in a header on the way.
     pub fn max_timestamp_of(&self, n: usize) -> Result<TimestampMs> {
         let Some(segment) = self.segments.get(n) else {
             return Ok(NO_TIMESTAMP);
@@ -429,7 +431,7 @@ impl ListedLog {
     /// `exact` asks every segment for its records instead.
     ///
     /// # Errors
-    /// `InvalidArgument` for a negative timestamp; `Io`; what is wrong with the bytes on the way.
+    /// `InvalidArgument` for a negative timestamp; `Io`; faults in the bytes on the way.
     pub fn offset_for_timestamp(
         &self,
         timestamp: TimestampMs,
@@ -465,7 +467,7 @@ impl ListedLog {
     /// Kafka's answer to which record has the largest timestamp; the first such one.
     ///
     /// # Errors
-    /// `Io`; what is wrong with the bytes on the way.
+    /// `Io`; faults in the bytes on the way.
     pub fn offset_of_max_timestamp(&self) -> Result<Option<OffsetAndTimestamp>> {
         self.check_log_start()?;
         let mut best: Option<(TimestampMs, &LogSegment)> = None;
@@ -520,7 +522,8 @@ fn named_segment(folder: &Arc<Path>, path: &Path, all: &[LogSegment]) -> Result<
     }
 }
 
-/// Refuses a file that by its name holds no records: neither a segment's `.log`, whatever its state, nor a KRaft snapshot.
+/// Refuses a file that by its name holds no records: neither a segment's `.log`, whatever its state, nor a KRaft
+/// snapshot.
 ///
 /// # Errors
 /// `InvalidArgument`.

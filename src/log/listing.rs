@@ -26,7 +26,7 @@ use crate::types::TimestampMs;
 
 /// Number of times that a folder is listed again while the broker is exchanging segments in it.
 const LISTINGS: usize = 5;
-/// The same, for whoever opens a file between two listings that have to agree.
+/// Number of listings for a caller who opens a file between two listings that must agree.
 const MAX_ANSWERS: usize = 50;
 /// Pause before the folder is listed again.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -68,8 +68,8 @@ impl Listing {
     }
 
     /// The answer to a question about the folder that was asked between two listings that agree, neither of them in the
-    /// middle of an exchange: files opened by it and their neighbours belong together. An error that `is_gone` says to be
-    /// of a file that is gone has the folder listed again.
+    /// middle of an exchange: files opened by it and their neighbours belong together. An error that `is_gone` says to
+    /// be of a file that is gone has the folder listed again.
     ///
     /// # Errors
     /// Those of the question; `Io` where the folder cannot be listed.
@@ -147,8 +147,8 @@ impl Listing {
         segment
     }
 
-    /// Does what the loader does with `.swap` and `.cleaned` files, without touching them, and without giving up a batch of
-    /// a live log.
+    /// Does what the loader does with `.swap` and `.cleaned` files, without touching them, and without giving up a
+    /// batch of a live log.
     fn load(&self, folder: &Arc<Path>) -> Result<Vec<LogSegment>> {
         let mut logs: Vec<CountedLog> = self.live().collect();
         if self.logs.keys().any(|name| name.state == FileState::Swap) {
@@ -193,7 +193,7 @@ pub(super) fn segments(folder: &Path) -> Result<Vec<LogSegment>> {
 }
 
 /// Reads the metadata of a listed file, by its name in that folder, so that the path of the folder is not resolved
-/// again. For a link it is that of the target. Of a link, about where it leads.
+/// again. For a link it is that of the target.
 fn about(entry: &DirEntry) -> io::Result<Metadata> {
     let about = entry.metadata()?;
     if about.is_symlink() {

@@ -1,8 +1,9 @@
 //! Selection of the `.swap` files that count, if the log that they were made from may still be there.
 //!
-//! Kafka puts every finished swap in the place of the segments in its range, whatever is in it (`LogLoader`). Compaction and
-//! splits leave nothing else behind. A disk that was full or died does: a swap that is empty, cut or of other bytes, beside
-//! segments that are whole. So a live `.log` counts for as long as it holds a whole batch that the swaps do not have.
+//! Kafka puts every finished swap in the place of the segments in its range, whatever is in it (`LogLoader`).
+//! Compaction and splits leave nothing else behind. A disk that was full or died does: a swap that is empty, cut or of
+//! other bytes, beside segments that are whole. So a live `.log` counts for as long as it holds a whole batch that the
+//! swaps do not have.
 //!
 //! | swap | counts |
 //! |---|---|
@@ -178,7 +179,7 @@ impl SwapFolder<'_> {
         Ok(())
     }
 
-    /// Bytes of a log's batches below `end`; `None` if it has none; `None` where it has none.
+    /// Bytes of a log's batches below `end`; `None` if it has none.
     fn length_below(&self, log: CountedLog, end: Option<Offset>) -> Result<Option<Position>> {
         let (mut walk, mut is_some) = (self.walk(log, Offset::MAX)?, false);
         while let Some(step) = walk.next_step()? {

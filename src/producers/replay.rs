@@ -16,7 +16,7 @@ pub trait ReplayedLog {
     /// it, up to the one that holds `end`; to the segment's end where there is none.
     ///
     /// # Errors
-    /// Those of [`Replay::take`]; `Io`, and what is wrong with a header.
+    /// Those of [`Replay::take`]; `Io`, and a fault in a header.
     fn replay(
         &mut self,
         base_offset: Offset,

@@ -13,7 +13,7 @@ use crate::types::Offset;
 /// Longest snapshot that is read: three million producers.
 pub(crate) const MAX_SNAPSHOT: u64 = 128 << 20;
 
-/// Storage of snapshots. Names are plain file names. Names are plain file names.
+/// Storage of snapshots. Names are plain file names.
 pub trait SnapshotFiles: fmt::Debug + Send + Sync {
     /// Every snapshot there is.
     ///

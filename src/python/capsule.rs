@@ -46,7 +46,7 @@ fn schema_in(requested: &Bound<'_, PyAny>) -> PyResult<Schema> {
     // SAFETY: the name was checked, so by Arrow's PyCapsule interface the pointer is to a schema that lives as long as
     // the capsule, which `requested` holds.
     let schema = unsafe { pointer.as_ref() };
-    // Whoever took it away left pointers that lead nowhere.
+    // A consumed schema has dangling pointers.
     if schema.release().is_none() {
         return Err(PyValueError::new_err(
             "the requested schema was consumed before",

@@ -1,4 +1,4 @@
-//! Ctrl-C, and other signals with a handler in Python, while the core works; and functions that are told how far it has come.
+//! Ctrl-C, and other signals with a handler in Python, while the core works; and callbacks that receive its progress.
 //!
 //! Python runs handlers in its main thread, between its own instructions: during a long call it would run none.
 
@@ -15,8 +15,7 @@ use crate::error::Result;
 use crate::io::interrupt;
 use crate::tools::progress::Progress;
 
-/// Interval at which Python checks for signals. The check takes the interpreter, which other threads may hold. That
-/// takes the interpreter, which other threads may hold.
+/// Interval at which Python checks for signals. The check takes the interpreter, which other threads may hold.
 const PACE: Duration = Duration::from_millis(50);
 
 /// Exception that a handler raised.
@@ -81,8 +80,8 @@ impl Signals {
     }
 }
 
-/// Runs the handlers of signals that arrived; returns false in another than the main thread, where none runs. Asking for
-/// the thread runs Python code, and so handlers: exceptions from here are theirs.
+/// Runs the handlers of signals that arrived; returns false in another than the main thread, where none runs. Asking
+/// for the thread runs Python code, and so handlers: exceptions from here are theirs.
 fn listen(py: Python<'_>) -> PyResult<bool> {
     let threading = py.import("threading")?;
     let main = threading.call_method0("main_thread")?.getattr("ident")?;

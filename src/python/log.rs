@@ -356,8 +356,8 @@ impl PyLogDir {
     }
 }
 
-/// Topic id, log start offset, high watermark, leader epochs, base offset and size of each segment, and what could not be
-/// read.
+/// Topic id, log start offset, high watermark, leader epochs, base offset and size of each segment, and what could not
+/// be read.
 type ReplicaIdentity = (
     Option<String>,
     i64,
@@ -367,8 +367,7 @@ type ReplicaIdentity = (
     Vec<String>,
 );
 
-/// Reads a folder's small files. One that is damaged does not hide the others. One that is damaged does not hide the
-/// others.
+/// Reads a folder's small files. One that is damaged does not hide the others.
 fn identity(folder: &dir::PartitionFolder, state: &dir::DirState) -> ReplicaIdentity {
     let log = match ListedLog::open_in(&folder.path, folder.name.clone(), state) {
         Ok(log) => log,

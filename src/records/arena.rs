@@ -1,8 +1,8 @@
 //! Memory for the decompressed records of one or more batches.
 //!
-//! Bytes in an arena never change until [`Arena::clear`] or [`Arena::freeze`] takes all of them, and then the arena gets
-//! another [`ArenaId`]. So whoever keeps positions in an arena with its id keeps the same bytes, if the id is that of the
-//! [`Frozen`] region. Views into record batches are built on this.
+//! Bytes in an arena never change until [`Arena::clear`] or [`Arena::freeze`] takes all of them, and then the arena
+//! gets another [`ArenaId`]. A position that is kept with the arena's id therefore refers to the same bytes if the id
+//! is that of the [`Frozen`] region. Views into record batches are built on this.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -17,15 +17,14 @@ use crate::types::{
     NO_TIMESTAMP, Offset, TimestampMs, TimestampType,
 };
 
-/// Properties of a batch besides its records. The default is a plain producer's: nothing known, nothing compressed. The
-/// default is a plain producer's: nothing known, nothing compressed.
+/// Properties of a batch besides its records. The default is a plain producer's: nothing known, nothing compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchOptions {
     /// Offset that the deltas count from; a leader's log assigns another one later.
     pub base_offset: Offset,
     /// Codec and level.
     pub codec: Codec,
-    /// Source of the timestamps: CreateTime or LogAppendTime: CreateTime or LogAppendTime.
+    /// Source of the timestamps: CreateTime or LogAppendTime.
     pub timestamp_type: TimestampType,
     /// The batch's timestamp under LogAppendTime.
     pub log_append_time: TimestampMs,
@@ -119,8 +118,8 @@ impl BatchBuilder {
         }
     }
 
-    /// Begins another batch in the same memory; records not finished are gone. The options are those of a batch in a log,
-    /// and are not checked.
+    /// Begins another batch in the same memory; records not finished are gone. The options are those of a batch in a
+    /// log, and are not checked.
     pub(crate) fn restart(&mut self, options: BatchOptions) {
         let mut records = std::mem::take(&mut self.records);
         records.clear();
@@ -148,8 +147,8 @@ impl BatchBuilder {
     /// Appends a record.
     ///
     /// # Errors
-    /// `InvalidRecord` for an offset that does not rise or is too far from the base, a timestamp below 0 that is not -1,
-    /// a header key that is not UTF-8, a record or a batch beyond 2 GiB. The batch is then as it was.
+    /// `InvalidRecord` for an offset that does not rise or is too far from the base, a timestamp below 0 that is not
+    /// -1, a header key that is not UTF-8, a record or a batch beyond 2 GiB. The batch is then as it was.
     pub fn append(
         &mut self,
         offset: Offset,
@@ -207,9 +206,10 @@ impl BatchBuilder {
         self.copy_slot(offset, source, slot)
     }
 
-    /// Appends a record that is in a log, decoded from `source`, with whatever timestamp it has and in whatever order the
-    /// offsets are: consumers read it. (Kafka's cleaner leaves the whole partition as it is where `MemoryRecordsBuilder`
-    /// refuses a record; no record goes there either.) Control records go into a control batch as they are.
+    /// Appends a record that is in a log, decoded from `source`, with whatever timestamp it has and in whatever order
+    /// the offsets are: consumers read it. (Kafka's cleaner leaves the whole partition as it is where
+    /// `MemoryRecordsBuilder` refuses a record; no record goes there either.) Control records go into a control batch
+    /// as they are.
     ///
     /// # Errors
     /// `InvalidRecord` for an offset too far from the base, a batch beyond 2 GiB.
@@ -372,7 +372,7 @@ impl BatchBuilder {
         Ok(())
     }
 
-    /// The header as it stands; size and checksum are not known yet.
+    /// Header so far, without size and checksum.
     fn header(&self) -> BatchHeader {
         let options = &self.options;
         let delta = self

@@ -1,11 +1,11 @@
 //! Up to [`Chunk::CAPACITY`] decoded records that all lie in the same bytes: what readers of segments hand to columns.
 //!
-//! A chunk fits the first-level cache, so that filling one column after another from it costs no memory traffic. It is large
-//! enough that batches of one record do not pay for each column's loop.
+//! A chunk fits the first-level cache, so that filling one column after another from it costs no memory traffic. It is
+//! large enough that batches of one record do not pay for each column's loop.
 //!
 //! # Who owns what
-//! Whoever consumes records owns the chunk and, in it, the arena of decompressed records. It lends both to a reader to be
-//! filled, takes records off, and takes the arena's memory ([`Chunk::freeze`]) when columns point into it.
+//! The consumer of records owns the chunk and, in it, the arena of decompressed records. It lends both to a reader to
+//! be filled, takes records out, and takes the arena's memory ([`Chunk::freeze`]) when columns point into it.
 
 use crate::error::{Error, Result};
 use crate::format::batch::BatchHeader;
@@ -239,8 +239,8 @@ impl Chunk {
             .is_same(bytes)
     }
 
-    /// Moves the decompressed records into a region. Records here, and a batch that a reader is in the middle of, lie in that
-    /// region from now on.
+    /// Moves the decompressed records into a region. Records here, and a batch that a reader is in the middle of, lie
+    /// in that region from now on.
     pub(crate) fn freeze(&mut self) -> Frozen {
         let frozen = self.arena.freeze();
         if let Some(source) = &mut self.source {

@@ -8,13 +8,15 @@
 //! | all records, and its producer or last offset counts | a header of 61 bytes |
 //! | all records | nothing |
 //!
-//! A batch that loses records keeps everything its header says of producer, epoch, transaction and timestamp type; count,
-//! largest timestamp and checksum are of the records that are left. Messages of magic 0 and 1 become one batch of magic 2 at
-//! the first offset that is left, whether any goes or not, unless [`FilterRules::keeps_legacy`] says otherwise.
+//! A batch that loses records keeps everything its header says of producer, epoch, transaction and timestamp type;
+//! count, largest timestamp and checksum are of the records that are left. Messages of magic 0 and 1 become one batch
+//! of magic 2 at the first offset that is left, whether any goes or not, unless [`FilterRules::keeps_legacy`] says
+//! otherwise.
 //!
 //! # Delete horizon
-//! The first pass that finds a tombstone, or the marker of a transaction without data, writes into the batch when these may
-//! go ([`FilterRules::delete_horizon_ms`], KIP-534). It takes the place of the base timestamp; it is not written again.
+//! The first pass that finds a tombstone, or the marker of a transaction without data, writes into the batch when these
+//! may go ([`FilterRules::delete_horizon_ms`], KIP-534). It takes the place of the base timestamp; it is not written
+//! again.
 
 use super::RecordSlot;
 use super::batch::BatchDecoder;
@@ -63,8 +65,8 @@ pub trait RecordFilter {
     /// The filter's own.
     fn batch(&mut self, batch: &[u8], header: &BatchHeader) -> Result<BatchVerdict>;
 
-    /// Clears `stays` of the records that go. Keys and values of `slots` lie in `source`; a batch comes in several calls
-    /// where it is large.
+    /// Clears `stays` of the records that go. Keys and values of `slots` lie in `source`; a batch comes in several
+    /// calls where it is large.
     ///
     /// # Errors
     /// The filter's own.
@@ -80,15 +82,14 @@ pub trait RecordFilter {
 /// Rules by which batches are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FilterRules {
-    /// Delete horizon of tombstones and markers that are met for the first time; `None`: no batch gets one; `None`: no
-    /// batch gets a delete horizon.
+    /// Delete horizon of tombstones and markers that are met for the first time; `None`: no batch gets one.
     pub delete_horizon_ms: Option<TimestampMs>,
     /// The codec of all batches whose records are asked for; `None`: each keeps its own, at the default level.
     pub codec: Option<Codec>,
     /// Messages of magic 0 and 1 of which none goes stay as they are.
     pub keeps_legacy: bool,
-    /// Messages of magic 0 and 1 that are written again end where they did if their batch would stay without records; Kafka's
-    /// cleaner ends them with the last record that is left.
+    /// Messages of magic 0 and 1 that are written again end where they did if their batch would stay without records;
+    /// Kafka's cleaner ends them with the last record that is left.
     pub keeps_ends: bool,
     /// The most bytes that a batch may decompress to.
     pub limit: DecodeLimit,
@@ -171,8 +172,7 @@ impl BatchFilter {
     /// Appends to `out` what is left of a whole batch. Its checksum is the caller's to check.
     ///
     /// # Errors
-    /// The filter's; what is wrong with the records, positions counted from the beginning of the batch. `out` is then as it
-    /// was.
+    /// The filter's; faults in the records, with positions from the beginning of the batch. `out` is then unchanged.
     pub fn filter(
         &mut self,
         batch: &[u8],
@@ -306,8 +306,8 @@ impl BatchFilter {
         header_at(out, begun).map(FilteredBatch::Rewritten)
     }
 
-    /// Gives the records that stay to the builder. They are decoded once more, so that a batch takes no memory for all of its
-    /// records at once.
+    /// Gives the records that stay to the builder. They are decoded once more, so that a batch takes no memory for all
+    /// of its records at once.
     fn put_kept(&mut self, batch: &[u8], header: &BatchHeader) -> Result<()> {
         let mut records = self.decoder.reopen(batch, header)?;
         let mut stays = self.stays.iter();

@@ -28,7 +28,7 @@ pub(crate) struct PartitionBounds {
 /// The bounds of every partition that the options choose, by topic and partition.
 ///
 /// # Errors
-/// As [`super::plan::plan_scan`], and what is wrong with a header of an active segment.
+/// As [`super::plan::plan_scan`], and a fault in a header of an active segment.
 pub(crate) fn bounds(paths: &[PathBuf], options: &PlanOptions) -> Result<Vec<PartitionBounds>> {
     ask_all(paths, options, bounds_of)
 }

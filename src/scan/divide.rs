@@ -1,7 +1,7 @@
 //! A planned range in parts that meet at given offsets.
 //!
-//! Every part begins inside a segment where the offset index says, and ends by offset. Both parts read a batch that crosses a
-//! border, and each gives its side of it.
+//! Every part begins inside a segment where the offset index says, and ends by offset. Both parts read a batch that
+//! crosses a border, and each gives its side of it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::types::{Offset, Position};
 /// Cuts a range before each of `borders`, which ascend; borders outside of it cut nothing.
 ///
 /// # Errors
-/// `Io`, or what is wrong with the headers on the way from an index entry to a border.
+/// `Io`, or faults in the headers on the way from an index entry to a border.
 pub(crate) fn divide(range: &PartitionRange, borders: &[Offset]) -> Result<Vec<PartitionRange>> {
     let folder: Arc<Path> = Arc::from(range.folder.as_path());
     let end = range.end_offset.unwrap_or(Offset::MAX);

@@ -83,8 +83,7 @@ pub(super) fn open_planned(
     Ok(same.then_some(source))
 }
 
-/// Finds the files that now hold an exchanged segment's records; `None` if retention deleted them; `None` where
-/// retention took them.
+/// Finds the files that now hold an exchanged segment's records; `None` if retention deleted them.
 pub(super) fn replacement(
     folder: &Path,
     segment: &SegmentRange,
@@ -165,8 +164,8 @@ fn deleted_folder(folder: &Path) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    /// Views point into maps, so that a closed segment has to be mapped; a plan that takes the last one for closed is not
-    /// believed.
+    /// Views point into maps, so that a closed segment has to be mapped; a plan that takes the last one for closed is
+    /// not believed.
     #[test]
     fn only_a_segment_before_another_one_is_mapped() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,7 +1,8 @@
 //! The last offset of each key (`SkimpyOffsetMap`).
 //!
-//! A slot is 24 bytes: a hash of the key (16), which is the MD5 for compaction, and the offset (8). Keys are told apart by
-//! their hash alone, as in Kafka. The map takes a part of its slots only, so that a search ends soon; then it is full, and the pass ends there.
+//! A slot is 24 bytes: a hash of the key (16), which is the MD5 for compaction, and the offset (8). Keys are
+//! distinguished by their hash alone, as in Kafka. The map takes a part of its slots only, so that a search ends soon;
+//! then it is full, and the pass ends there.
 //!
 //! Memory comes as it is needed, in steps that double, up to the whole.
 

@@ -1,8 +1,8 @@
 //! Planned ranges cut into pieces of about the same size, for readers side by side.
 //!
-//! A piece begins where a batch begins, also inside a segment, so that one long segment feeds every reader. Small segments and
-//! partitions share a piece. Each piece is found on demand, as finding one costs as much as reading a batch. The pieces in
-//! order give what the ranges give.
+//! A piece begins where a batch begins, also inside a segment, so that one long segment feeds every reader. Small
+//! segments and partitions share a piece. Each piece is found on demand, as finding one costs as much as reading a
+//! batch. The pieces in order give what the ranges give.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -45,8 +45,8 @@ impl Pieces {
         }
     }
 
-    /// For readers that continue after damage: a segment whose headers are not in order stays whole, as only one who sees
-    /// all of them can tell what is out of place.
+    /// For readers that continue after damage: a segment whose headers are not in order stays whole, as only one who
+    /// sees all of them can tell what is out of place.
     #[must_use]
     pub fn on_corrupt(mut self, on_corrupt: OnCorrupt) -> Self {
         self.on_corrupt = on_corrupt;
@@ -58,8 +58,7 @@ impl Pieces {
         self.size = size.max(1);
     }
 
-    /// Finds a place to cut a segment, at or after `position`; `None` if too little would be left; `None` if too little
-    /// would be left.
+    /// Finds a place to cut a segment, at or after `position`; `None` if too little would be left.
     fn cut(&mut self, folder: &Path, segment: &SegmentRange, position: u64) -> Option<Cut> {
         let path = folder.join(&segment.file_name);
         if self.open.as_ref().is_none_or(|(open, _)| *open != path) {
@@ -75,7 +74,7 @@ impl Pieces {
         let walks =
             (self.no_index_entry == NoIndexEntry::WalkHeaders).then_some(segment.start_position);
         let lookup = self.open.as_mut()?.1.as_mut()?;
-        // The reader of the file reports what is wrong with it.
+        // The reader of the file reports its faults.
         let (position, offset) = lookup.cut_at(position, walks).ok().flatten()?;
         let end = segment.end.map_or(segment.size, |cut| cut.position);
         let is_between =

@@ -17,11 +17,11 @@
 //! | an offset | up to but without that one |
 //! | a timestamp | up to but without Kafka's answer; where there is none, the end |
 //!
-//! Under `read_committed` the end is at most the last stable offset, and what was aborted below it is planned to be left
-//! out ([`super::transactions`]).
+//! Under `read_committed` the end is at most the last stable offset, and what was aborted below it is planned to be
+//! left out ([`super::transactions`]).
 //!
-//! [`Pruning`] narrows what the bounds above give. It requires nothing: a partition without a record within it has nothing to
-//! read.
+//! [`Pruning`] narrows what the bounds above give. It requires nothing: a partition without a record within it has
+//! nothing to read.
 //!
 //! | module | what |
 //! |---|---|
@@ -64,7 +64,7 @@ const LISTINGS: usize = 4;
 ///
 /// # Errors
 /// `Io` for a path that does not exist; `UnknownTopicOrPartition`; `InvalidArgument` for bounds that make no sense;
-/// `DuplicatePartition` where two live folders hold the same partition; what is wrong with bytes that had to be read.
+/// `DuplicatePartition` where two live folders hold the same partition; faults in bytes that had to be read.
 pub fn plan_scan(paths: &[PathBuf], options: &PlanOptions) -> Result<Vec<PartitionRange>> {
     ask_all(paths, options, range_of)
 }
@@ -99,8 +99,8 @@ pub(super) fn ask_all<T>(
         .collect()
 }
 
-/// The answer of a folder that may change at the same time: if a listed file is gone, the folder is listed again. `None` if
-/// the whole folder is gone, unless it was named.
+/// The answer of a folder that may change at the same time: if a listed file is gone, the folder is listed again.
+/// `None` if the whole folder is gone, unless it was named.
 fn settled<T>(
     candidate: &Candidate,
     options: &PlanOptions,

@@ -22,8 +22,7 @@ pub(crate) struct PlannedSegments {
     opening: Opening,
     /// The source that was read last: the next range is often a piece of the same file.
     last: Option<SegmentSource>,
-    /// End of the segment of the last turn, if it was read as planned; `None` also before the first of a range; `None`
-    /// also before the first of a range.
+    /// End of the segment of the last turn, if it was read as planned; `None` also before the first of a range.
     ended: Option<Ended>,
     /// Offsets of the partition at hand below this were given, or are not wanted.
     floor: Offset,

@@ -33,7 +33,6 @@ pub struct SegmentRange {
     /// The partition's last segment: read by copy, and a torn or zero tail is its end.
     pub is_active: bool,
     /// Position at which to begin: the start of a batch. Zero, or what the offset index says and the log confirms.
-    /// Zero, or what the offset index says and the log confirms.
     pub start_position: u64,
     /// Base offset of the segment after it: all offsets in this one lie below. `None` for the last.
     pub next_base_offset: Option<Offset>,
@@ -41,7 +40,7 @@ pub struct SegmentRange {
     pub aborted: Option<Arc<[AbortedRange]>>,
     /// Offsets below belong to another piece: the base offset, or the offset of the cut it begins at.
     pub start_offset: Offset,
-    /// Start of the next piece; `None` reads to the end; `None` reads to the end.
+    /// Start of the next piece; `None` reads to the end.
     pub end: Option<Cut>,
     /// The file's map, if planning made one: it does not outlive the process.
     pub map: KeptMap,

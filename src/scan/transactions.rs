@@ -8,18 +8,18 @@
 //! | no `.txnindex` | of such a segment, if the snapshot at its end knows no producer that ever ended a transaction or has one open |
 //! | `.snapshot` | if its checksum is right |
 //!
-//! Everything else is read from headers: segments that Kafka would recover, which the active one is unless its broker was
-//! stopped cleanly, small ones, those without a sound index. So an index that is missing, cut or wrong costs a walk over
-//! headers and changes no answer. What no witness can tell is an index of a large segment that lost whole entries:
+//! Everything else is read from headers: segments that Kafka would recover, which the active one is unless its broker
+//! was stopped cleanly, small ones, those without a sound index. So an index that is missing, cut or wrong costs a walk
+//! over headers and changes no answer. What no witness can tell is an index of a large segment that lost whole entries:
 //! [`crate::scan::reader`] holds the markers that it passes against what was planned.
 //!
-//! A walk touches every page of a segment of small batches, and the reader does after it: the walk's map is kept for the
-//! reader, as is that of an index's lookups ([`crate::io::kept_map`]).
+//! A walk touches every page of a segment of small batches, and the reader does after it: the walk's map is kept for
+//! the reader, as is that of an index's lookups ([`crate::io::kept_map`]).
 //!
 //! # Last stable offset
-//! The first offset of the oldest transaction that is undecided at the end, or the end. The end is the high watermark; a
-//! log without a broker is read up to its last whole batch, so that takes its place unless the checkpointed one is asked
-//! for. What was open at an offset is in the newest snapshot at or below it, and in the batches from there on.
+//! The first offset of the oldest transaction that is undecided at the end, or the end. The end is the high watermark;
+//! a log without a broker is read up to its last whole batch, so that takes its place unless the checkpointed one is
+//! asked for. What was open at an offset is in the newest snapshot at or below it, and in the batches from there on.
 //!
 //! Sources: `UnifiedLog.lastStableOffset`, `UnifiedLog.rebuildProducerState`, `TransactionIndex.collectAbortedTxns`,
 //! `CompletedFetch.nextFetchedRecord`.
@@ -84,8 +84,8 @@ pub struct LogTransactions<'a> {
 
 impl PartitionLog {
     /// The first offset that a `read_committed` reader may not read yet, taking the whole log as replicated: where the
-    /// oldest open transaction begins, or the log's end. If the log starts inside that transaction, it is the base offset of
-    /// the batch that holds the log start.
+    /// oldest open transaction begins, or the log's end. If the log starts inside that transaction, it is the base
+    /// offset of the batch that holds the log start.
     ///
     /// # Errors
     /// `Io`, or a corrupt header or marker that had to be read.
@@ -147,7 +147,7 @@ impl<'a> LogTransactions<'a> {
     /// The last stable offset, the high watermark being where it is said to be, else at the end of the log.
     ///
     /// # Errors
-    /// `Io`, or what is wrong with a header or a marker on the way.
+    /// `Io`, or a fault in a header or a marker on the way.
     pub fn last_stable_offset(&mut self, high_watermark: Option<Offset>) -> Result<Offset> {
         self.find_log_end()?;
         let (start, end) = (self.log.log_start_offset(), self.log.log_end_offset()?);
@@ -206,7 +206,7 @@ impl<'a> LogTransactions<'a> {
     /// All that began below `end` must be decided: it is at most the last stable offset.
     ///
     /// # Errors
-    /// `Io`, or what is wrong with a header or a marker on the way.
+    /// `Io`, or a fault in a header or a marker on the way.
     pub fn aborted(&mut self, start: Offset, end: Offset) -> Result<Vec<AbortedRange>> {
         let mut found = match self.collect(start, end, true)? {
             Some(found) => found,

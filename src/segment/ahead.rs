@@ -1,17 +1,17 @@
 //! Checksums of a `.log`, made by several threads before the pass over it comes by.
 //!
-//! The threads take windows of the file in turn. Only where its first batch begins does a thread have to be told, by the
-//! one that has the window before; what takes time is done at once:
+//! The threads take windows of the file in turn. A thread only needs the position of the first batch in its window,
+//! from the thread that has the window before; the slow steps run in parallel:
 //!
 //! | | thread 1 | thread 2 |
 //! |---|---|---|
 //! | reads | window 0 | window 1 |
-//! | is told | 0 | where the last batch of window 0 ends |
-//! | walks, header to header | and tells thread 2 | and tells thread 1 |
+//! | receives | 0 | the end of the last batch of window 0 |
+//! | walks, header to header | and sends its end to thread 2 | and sends its end to thread 1 |
 //! | sums | the batches that begin in it | the same |
 //!
-//! The consumer gets whole batches with right checksums, in order. The first that is anything else ends it: that one is
-//! looked at as if there were no threads, so what a fault does, and what it says, is one matter with and without them.
+//! The consumer gets whole batches with right checksums, in order. The first that is anything else ends it and is then
+//! read as without threads, so that errors are the same with and without them.
 
 use std::collections::VecDeque;
 use std::io;
@@ -93,7 +93,7 @@ impl Ahead {
         if let Some(first) = tells.front() {
             let _ = first.send(begin);
         }
-        // From then on the first is told by the last.
+        // From then on the first receives from the last.
         tells.rotate_left(1);
         let mut from = begin;
         for (tells, begins) in tells.into_iter().zip(begins) {
@@ -199,8 +199,8 @@ struct ThreadWindows {
 }
 
 impl ThreadWindows {
-    /// Ends with the file, at a fault, or when no consumer wants more. Whoever takes what comes before a fault comes upon it
-    /// too.
+    /// Ends with the file, at a fault, or when no consumer wants more. The consumer of the batches before a fault meets
+    /// the fault itself.
     fn send_all(mut self, sends: &SyncSender<WindowRun>) {
         while let Some(run) = self.next_run() {
             let goes_on = run.goes_on;
@@ -225,7 +225,7 @@ impl ThreadWindows {
     }
 
     /// Returns the result for the window and moves to the next one. `None` at the end of the file, or if it cannot be
-    /// known. `None` at the end of the file, or where it cannot be known.
+    /// known.
     fn next_run(&mut self) -> Option<WindowRun> {
         if self.from >= self.end {
             return None;

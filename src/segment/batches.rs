@@ -4,10 +4,10 @@
 //! neighbours here: offsets rise, epochs do not fall, everything lies between the segment's base and the next one's.
 //!
 //! # Where the log ends
-//! On the active segment a batch that runs past the end, or zeros up to the end, are what a crash or a write in progress
-//! leaves: the end of the log. Elsewhere they are damage. A length that only *looks* torn (its batch ends at the end of
-//! the file by its checksum, or a healthy successor follows) is damage on the active segment too.
-//! Source: `FileLogInputStream`, `LogSegment.recover`.
+//! On the active segment a batch that runs past the end, or zeros up to the end, are what a crash or a write in
+//! progress leaves: the end of the log. Elsewhere they are damage. A length that only *looks* torn (its batch ends at
+//! the end of the file by its checksum, or a healthy successor follows) is damage on the active segment too. Source:
+//! `FileLogInputStream`, `LogSegment.recover`.
 
 use crate::error::{Error, FaultKind, Result};
 use crate::format::batch::{
@@ -96,7 +96,7 @@ impl BatchCursor {
         self.epoch_before
     }
 
-    /// Goes on at `position`; no batch may begin below `floor`.
+    /// Continues at `position`; no batch may begin below `floor`.
     pub(crate) const fn seek(&mut self, position: Position, floor: Offset) {
         self.position = position;
         self.floor = floor;
@@ -104,10 +104,11 @@ impl BatchCursor {
         self.ended = false;
     }
 
-    /// The next batch of a segment of which another walk has said where whole batches in order are; this is one of those.
+    /// The next batch of a segment of which another walk has said where whole batches in order are; this is one of
+    /// those.
     ///
     /// # Errors
-    /// `Io`; what is wrong with a header, if the file has changed.
+    /// `Io`; a fault in a header, if the file has changed.
     pub(crate) fn next_vouched(
         &mut self,
         source: &mut SegmentSource,
@@ -286,8 +287,8 @@ impl BatchCursor {
                 last,
             ));
         }
-        // A segment may span more than 2^31 offsets: those of cleaners before KAFKA-6264 do, Kafka reads them, and splits
-        // them at its next start.
+        // A segment may span more than 2^31 offsets: those of cleaners before KAFKA-6264 do, Kafka reads them, and
+        // splits them at its next start.
         if header.next_offset() <= header.base_offset {
             let expected = format!("{} or more, and an offset after it", header.base_offset);
             return Err(Error::corrupt_of(

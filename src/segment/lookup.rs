@@ -1,10 +1,11 @@
-//! Batches by offset and by timestamp. The answer always comes from the log; an index only says where to begin, and only
-//! after the batch it points at has confirmed it.
+//! Batches by offset and by timestamp. The answer always comes from the log; an index only says where to begin, and
+//! only after the batch it points at has confirmed it.
 //!
 //! # When an index entry is believed
-//! * Offset entry: at its position stands a whole batch with a right checksum that lies within the segment and begins at or
-//!   below the target. Offsets rise, so nothing before it can be the answer. (Of a legacy wrapper the header tells only the
-//!   last offset, which must then not be above the target.) Otherwise the entries before it are tried, then byte 0.
+//! * Offset entry: at its position stands a whole batch with a right checksum that lies within the segment and begins
+//!   at or below the target. Offsets rise, so nothing before it can be the answer. (Of a legacy wrapper the header
+//!   tells only the last offset, which must then not be above the target.) Otherwise the entries before it are tried,
+//!   then byte 0.
 //! * Offset entry, to cut a segment in two for readers side by side: a header that ends at or below its offset, and one
 //!   after it where its length leads. Both halves are read, and then every checksum is looked at.
 //! * Time entry (T, O): the batch with offset O has T for its largest timestamp. Then nothing up to it is later than T.
@@ -168,8 +169,8 @@ impl<'a> SegmentLookup<'a> {
     }
 
     /// A batch of magic 2 at or after `position` at which the segment may be cut in two: where it begins, and its base
-    /// offset. Of the index where it has an entry there and the log confirms it; else, where `walks` is given, found from
-    /// header to header from that batch on.
+    /// offset. Of the index where it has an entry there and the log confirms it; else, where `walks` is given, found
+    /// from header to header from that batch on.
     ///
     /// # Errors
     /// `Io`.
@@ -191,7 +192,7 @@ impl<'a> SegmentLookup<'a> {
         }
         let Some(start) = walks else { return Ok(None) };
         let mut cursor = BatchCursor::new(self.segment.bounds(), start);
-        // The reader of the segment reports what is wrong with a header.
+        // The reader of the segment reports a fault in a header.
         while let Ok(Some((at, header))) = cursor.next(&mut self.source) {
             if at >= position && !header.is_legacy() {
                 return Ok(Some((at, header.base_offset)));
@@ -253,7 +254,7 @@ impl<'a> SegmentLookup<'a> {
     /// A cursor at the first batch that ends at or above `target`, and that batch.
     ///
     /// # Errors
-    /// `Io`, or what is wrong with a header on the way.
+    /// `Io`, or a fault in a header on the way.
     pub fn find(&mut self, target: Offset) -> Result<Option<(BatchCursor, Position, BatchHeader)>> {
         let mut cursor = BatchCursor::new(self.segment.bounds(), self.start_position(target)?);
         let mut header = BatchHeader::NONE;
@@ -269,7 +270,7 @@ impl<'a> SegmentLookup<'a> {
     /// Reads the control batch that begins at `offset`: its producer and its type.
     ///
     /// # Errors
-    /// `Io`, or what is wrong with it or a header on the way.
+    /// `Io`, or a fault in it or a header on the way.
     pub fn marker_at(&mut self, offset: Offset) -> Result<Option<(i64, ControlType)>> {
         match self.find(offset)? {
             Some((_, position, header)) if header.base_offset == offset && header.is_control() => {
@@ -307,7 +308,7 @@ impl<'a> SegmentLookup<'a> {
     /// The first record at or after `target`, control records included: where its batch begins, and its offset.
     ///
     /// # Errors
-    /// `Io`, or what is wrong with a batch on the way.
+    /// `Io`, or a fault in a batch on the way.
     pub fn record_at_or_after(&mut self, target: Offset) -> Result<Option<(Position, Offset)>> {
         let mut found = self.find(target)?;
         while let Some((mut cursor, position, header)) = found {
@@ -335,7 +336,7 @@ impl<'a> SegmentLookup<'a> {
     /// say where to begin.
     ///
     /// # Errors
-    /// `Io`, or what is wrong with a batch on the way.
+    /// `Io`, or a fault in a batch on the way.
     pub fn record_for_timestamp(
         &mut self,
         timestamp: TimestampMs,
@@ -370,7 +371,7 @@ impl<'a> SegmentLookup<'a> {
     /// The offset after the last whole batch; the base offset where there is none.
     ///
     /// # Errors
-    /// `Io`, or what is wrong with a header on the way.
+    /// `Io`, or a fault in a header on the way.
     pub fn next_offset(&mut self) -> Result<Offset> {
         let mut cursor = BatchCursor::new(self.segment.bounds(), self.start_position(Offset::MAX)?);
         let mut next = self.segment.base_offset;
@@ -386,11 +387,11 @@ impl<'a> SegmentLookup<'a> {
 
     /// The largest timestamp as Kafka has it after loading (`maxTimestampSoFar`), -1 for none.
     ///
-    /// `recovered` says that Kafka's loader would rebuild this segment's indexes from the log. Otherwise it believes the
-    /// last time entry; so do we, where the log confirms it.
+    /// `recovered` says that Kafka's loader would rebuild this segment's indexes from the log. Otherwise it believes
+    /// the last time entry; so do we, where the log confirms it.
     ///
     /// # Errors
-    /// `Io`, or what is wrong with a header on the way.
+    /// `Io`, or a fault in a header on the way.
     pub fn max_timestamp(&mut self, recovered: bool) -> Result<TimestampMs> {
         if let Some(&known) = self.segment.max_timestamp.get() {
             return Ok(known);
@@ -401,8 +402,8 @@ impl<'a> SegmentLookup<'a> {
 
     fn find_max_timestamp(&mut self, recovered: bool) -> Result<TimestampMs> {
         let index = self.segment.time_index();
-        // 0.10.1 put an empty index beside the segments of 0.10.0: Kafka believes it. (A full-length one of zeros is what a
-        // crash leaves.)
+        // 0.10.1 put an empty index beside the segments of 0.10.0: Kafka believes it. (A full-length one of zeros is
+        // what a crash leaves.)
         let is_empty = index.as_ref().is_some_and(|index| index.max_entries() == 0);
         if !recovered && (is_empty || !self.segment.has_time_index) {
             return Ok(NO_TIMESTAMP);
@@ -428,7 +429,7 @@ impl<'a> SegmentLookup<'a> {
     /// Up to a time entry that the log confirms, nothing is later than it says.
     ///
     /// # Errors
-    /// `Io`, or what is wrong with a header on the way.
+    /// `Io`, or a fault in a header on the way.
     pub fn ends_before(&mut self, timestamp: TimestampMs) -> Result<bool> {
         let bounds = TimestampBounds {
             min: Some(timestamp),
@@ -462,7 +463,7 @@ impl<'a> SegmentLookup<'a> {
     /// of its messages is not proven.
     ///
     /// # Errors
-    /// `Io`, or what is wrong with a header on the way.
+    /// `Io`, or a fault in a header on the way.
     pub fn start_of_times(&mut self, timestamp: TimestampMs) -> Result<Position> {
         let found = self.start_for_timestamp(timestamp, self.segment.base_offset)?;
         let start = found.position();
@@ -506,7 +507,7 @@ impl<'a> SegmentLookup<'a> {
     /// A cursor with no batch before it that could hold a record at or after both `timestamp` and `offset`.
     ///
     /// # Errors
-    /// `Io`, or what is wrong with a header on the way.
+    /// `Io`, or a fault in a header on the way.
     pub fn start_for_timestamp(
         &mut self,
         timestamp: TimestampMs,

@@ -70,8 +70,7 @@ pub struct LogSegment {
     pub base_offset: Offset,
     /// Bytes of the `.log`.
     pub size: u64,
-    /// Modification time of the `.log`; Kafka takes it for the largest timestamp of a segment that has none; Kafka
-    /// takes it for the largest timestamp of a segment that has none.
+    /// Modification time of the `.log`; Kafka takes it for the largest timestamp of a segment that has none.
     pub modified_ms: TimestampMs,
     /// The partition's last segment.
     pub is_active: bool,

@@ -71,7 +71,7 @@ impl SegmentStatistics {
     /// Adds up the headers of `segment`.
     ///
     /// # Errors
-    /// `Io`, or what is wrong with a header.
+    /// `Io`, or a fault in a header.
     pub fn of(segment: &LogSegment) -> Result<Self> {
         // A map costs more than one copy of so little.
         let mut source = if segment.size <= MAX_COPIED {

@@ -6,8 +6,8 @@
 //! | control batch of a producer, COMMIT or ABORT | whatever the producer had open ends here |
 //! | control batch without a record | nothing: the cleaner has taken the whole transaction |
 //!
-//! Where damage is passed over, an ABORT marker that is lost is taken from the segment's transaction index: nothing in the
-//! log speaks against it. Of a lost COMMIT marker no file says anything.
+//! Where damage is passed over, an ABORT marker that is lost is taken from the segment's transaction index: nothing in
+//! the log speaks against it. Of a lost COMMIT marker no file says anything.
 
 use std::sync::Arc;
 
@@ -76,7 +76,7 @@ pub(crate) struct Walked {
 /// A transaction that was open before begins here with its first batch here.
 ///
 /// # Errors
-/// `Io`, or what is wrong with a header or a marker on the way.
+/// `Io`, or a fault in a header or a marker on the way.
 pub(crate) fn events(segment: &LogSegment, position: Position, from: Offset) -> Result<Walked> {
     // Every page is touched where batches are small, and a map's fault brings sixteen of them.
     let mut source = segment.open(Access::Records)?;
@@ -171,8 +171,7 @@ const fn lost_abort(txn: &AbortedTxn) -> TxnEvent {
     }
 }
 
-/// Reads the type of the first record of a control batch, once the batch's checksum is right; `None` if there is none;
-/// `None` where there is none.
+/// Reads the type of the first record of a control batch, once the batch's checksum is right; `None` if there is none.
 pub(super) fn control_type(
     source: &mut SegmentSource,
     position: Position,
@@ -216,7 +215,7 @@ fn decoded_marker_type(batch: &[u8], header: &BatchHeader) -> Result<Option<Cont
 }
 
 /// Reads the type of a marker in the form that every broker writes, 78 bytes that differ in few places; `None` for any
-/// other control batch; `None` of any other control batch.
+/// other control batch.
 ///
 /// | at | bytes | |
 /// |---|---|---|

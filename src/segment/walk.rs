@@ -64,7 +64,7 @@ impl LogWalk {
         self.position
     }
 
-    /// Goes on at `position`.
+    /// Continues at `position`.
     pub(crate) fn seek(&mut self, position: Position) {
         self.position = position;
         self.ahead = None;
@@ -194,8 +194,7 @@ impl LogWalk {
         Err(self.locate(position, error))
     }
 
-    /// Reads the marker in the control batch at `position`; `None` for a batch of another kind, or without records;
-    /// `None` for a batch of another kind, or without records.
+    /// Reads the marker in the control batch at `position`; `None` for a batch of another kind, or without records.
     ///
     /// # Errors
     /// Those of [`EndTransaction::of`].

@@ -59,14 +59,13 @@ impl Coverage {
     }
 }
 
-/// Number of partitions that the topic has by the metadata log of a log dir; `None` if it does not say; `None` where it
-/// does not tell.
+/// Number of partitions that the topic has by the metadata log of a log dir; `None` if it does not say.
 fn count_of(log_dir: &Path, topic: Topic) -> Option<i32> {
     let folder = log_dir.join(format!("{CLUSTER_METADATA_TOPIC}-0"));
     if !folder.is_dir() {
         return None;
     }
-    // What is wrong with it is not asked here.
+    // Its faults do not matter here.
     let chosen = choose(&[folder], LogEnd::State).ok()?;
     if chosen.gap.is_some() || chosen.state.has_lost_topics {
         return None;

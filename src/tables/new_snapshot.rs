@@ -77,7 +77,7 @@ pub(crate) fn write(
         .write(snapshot, records)
         .and_then(|()| disk.sync(&output.file, &begun));
     if let Err(error) = done {
-        // The error is what is told.
+        // The first error is reported.
         let _ = disk.remove(&begun);
         return Err(error);
     }

@@ -1,7 +1,8 @@
 //! Open transactions of each partition, joined with what their coordinator says of them (KIP-664).
 //!
-//! A transaction is *hanging* if nothing will ever end it: its coordinator does not know the producer, or does not count
-//! the partition among those of an ongoing transaction. Its first offset keeps `read_committed` consumers from going on.
+//! A transaction is *hanging* if nothing will ever end it: its coordinator does not know the producer, or does not
+//! count the partition among those of an ongoing transaction. Its first offset keeps `read_committed` consumers from
+//! going on.
 //!
 //! | the coordinator's log | the transaction |
 //! |---|---|
@@ -70,7 +71,7 @@ struct Coordinators {
 }
 
 impl Coordinators {
-    /// Reads those in the log dirs that `paths` are or lie in; what is wrong with one goes to `unread`.
+    /// Reads those in the log dirs that `paths` are or lie in; errors go to `unread`.
     fn read(paths: &[PathBuf], unread: &mut Vec<Error>) -> Result<Self> {
         let dirs: BTreeSet<PathBuf> = folders(paths)?.into_iter().map(|(dir, _)| dir).collect();
         let dirs: Vec<PathBuf> = dirs.into_iter().collect();
@@ -169,8 +170,8 @@ struct OpenTransactionRow<'a> {
     known: Option<&'a Transaction>,
 }
 
-/// Every open transaction of every partition below `paths`; and what is wrong with those, and with coordinators' logs, that
-/// cannot be read.
+/// Finds every open transaction of every partition below `paths`; and the errors of those, and of coordinators' logs,
+/// that cannot be read.
 ///
 /// # Errors
 /// As [`Producers::of_all`].

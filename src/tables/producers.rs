@@ -68,7 +68,7 @@ pub(crate) fn folders(paths: &[PathBuf]) -> Result<Vec<(PathBuf, Vec<PartitionFo
 }
 
 impl Producers {
-    /// Reads the state of every partition below `paths`, by topic and partition; and what is wrong with those that cannot be
+    /// Reads the state of every partition below `paths`, by topic and partition; and the errors of those that cannot be
     /// read.
     ///
     /// # Errors
@@ -100,7 +100,7 @@ impl Producers {
     /// Reads the state of one partition of a log dir.
     ///
     /// # Errors
-    /// What is wrong with a batch on the way, `Io`.
+    /// Faults in a batch on the way, `Io`.
     pub(crate) fn of(folder: PartitionFolder, dir: &DirState) -> Result<Self> {
         let log = ListedLog::open_in(&folder.path, folder.name.clone(), dir)?;
         let files = ReadOnly {
@@ -236,7 +236,7 @@ pub(crate) fn table(columns: Vec<(&str, ArrayRef)>) -> Result<RecordBatch> {
         .map_err(|error| Error::internal(format_args!("Arrow refused a column: {error}")))
 }
 
-/// Every producer of every partition below `paths`; and what is wrong with those that cannot be read.
+/// Finds every producer of every partition below `paths`; and the errors of those that cannot be read.
 ///
 /// # Errors
 /// As [`Producers::of_all`].

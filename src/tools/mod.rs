@@ -14,7 +14,7 @@
 //! | [`rewrite`] | a copy without some records, or with another codec |
 //! | [`row_text`] | rows of any table as JSON lines or CSV |
 //! | `threads` | pieces of work for several threads, in order |
-//! | [`verify`] | what is wrong with any file of a log dir |
+//! | [`verify`] | faults in any file of a log dir |
 
 pub(crate) mod ask;
 pub(crate) mod cat;

@@ -19,14 +19,14 @@
 //! | [`writer`] | one partition of a log dir, open for writing |
 //!
 //! # Clocks
-//! Every call that needs the time is told it: replays and tests bring their own.
+//! Every call that needs the time takes it as an argument: replays and tests have their own.
 //!
 //! # Failures
-//! A refusal ([`Error::Refused`], `InvalidRecord`, ...) leaves the log as it was. After an error of the disk the log takes
-//! nothing more ([`Refusal::Failed`]): what the failed call wrote is rolled back as far as the disk lets us, nothing else is
-//! written, and the folder is what recovery makes the last acknowledged append of. Everything is written in the order
-//! data, index entries, epochs and snapshots; there is nothing in it that recovery could take for a record that is not
-//! whole.
+//! A refusal ([`Error::Refused`], `InvalidRecord`, ...) leaves the log as it was. After an error of the disk the log
+//! takes nothing more ([`Refusal::Failed`]): what the failed call wrote is rolled back as far as the disk lets us,
+//! nothing else is written, and the folder is what recovery makes the last acknowledged append of. Everything is
+//! written in the order data, index entries, epochs and snapshots; there is nothing in it that recovery could take for
+//! a record that is not whole.
 
 use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroU64;
@@ -76,15 +76,13 @@ use truncate::Deleted;
 pub struct WriteOptions {
     /// The topic's settings.
     pub config: LogConfig,
-    /// Policy for syncing appends; [`WriteOptions::new`] uses `flush.messages` and `flush.ms`; [`WriteOptions::new`]
-    /// takes `flush.messages` and `flush.ms`.
+    /// Policy for syncing appends; [`WriteOptions::new`] uses `flush.messages` and `flush.ms`.
     pub sync: SyncPolicy,
     /// `producer.id.expiration.ms`.
     pub producer_id_expiration_ms: i64,
     /// The way to the file system.
     pub disk: Disk,
-    /// Seed of the random part of `segment.jitter.ms`; [`WriteOptions::new`] uses another one each time;
-    /// [`WriteOptions::new`] takes another one each time.
+    /// Seed of the random part of `segment.jitter.ms`; [`WriteOptions::new`] uses another one each time.
     pub seed: u64,
     /// The job that appends, where it is one that notes what it does ([`storage`]).
     pub job: Option<String>,
@@ -224,9 +222,9 @@ impl<S: Storage> WritableLog<S> {
         outcome
     }
 
-    /// Closes cleanly: everything on the disk, a snapshot of the producers at the log end, the last time entry, files cut
-    /// to what is in them; those that waited long enough for their removal are gone. Returns the recovery point: the log
-    /// end. A failed log is only let go of.
+    /// Closes cleanly: everything on the disk, a snapshot of the producers at the log end, the last time entry, files
+    /// cut to what is in them; those that waited long enough for their removal are gone. Returns the recovery point:
+    /// the log end. A failed log is only let go of.
     ///
     /// # Errors
     /// `Io`; the folder is then as after a crash. `Refused` for a log that had failed.
@@ -239,7 +237,7 @@ impl<S: Storage> WritableLog<S> {
         self.producers.take_snapshot(true)?;
         let base_offset = self.segments.active.base_offset();
         self.segments.active.close()?;
-        // The last time entry, and lengths: whoever finds the marker looks at nothing.
+        // The last time entry, and lengths: after a clean shutdown nothing is checked.
         sync_segment(&self.storage, base_offset)?;
         self.storage.sync_names()?;
         Ok(self.recovery_point)

@@ -79,7 +79,7 @@ impl<S: Storage> WritableLog<S> {
     }
 
     /// Finds the batch where the oldest open transaction begins, or where the log does if that is later
-    /// (`maybeIncrementFirstUnstableOffset`). What cannot be read is told by whoever has to read it.
+    /// (`maybeIncrementFirstUnstableOffset`). Errors are left to the next reader.
     pub(super) fn look_up_first_unstable(&mut self) {
         let Some(open) = self.first_unstable else {
             return;
@@ -128,8 +128,8 @@ impl<S: Storage> WritableLog<S> {
         })
     }
 
-    /// Notes the epochs that batches begin. Old formats have none, and what is known of them then would mislead the next
-    /// election (KIP-101).
+    /// Notes the epochs that batches begin. Old formats have none, and what is known of them then would mislead the
+    /// next election (KIP-101).
     pub(super) fn note_epochs(&mut self, headers: &[BatchHeader]) -> Result<()> {
         for header in headers {
             if !header.is_legacy() {

@@ -1,4 +1,5 @@
-//! Segments replaced by others with fewer records (`UnifiedLog.replaceSegments`), and what a cleaner needs to know of a log.
+//! Segments replaced by others with fewer records (`UnifiedLog.replaceSegments`), and what a cleaner needs to know of a
+//! log.
 //!
 //! # Crashes
 //! | until | a load finds | and continues with |
@@ -109,7 +110,7 @@ impl<S: Storage> WritableLog<S> {
             let base_offset = segment.base_offset();
             segment.close_handlers();
             for kind in SEGMENT_FILES {
-                // The error that led here is told; loading removes what is left.
+                // The error that led here is reported; loading removes the remains.
                 let _ = self
                     .storage
                     .remove(&name_of(base_offset, kind, FileState::Cleaned));

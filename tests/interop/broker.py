@@ -183,7 +183,7 @@ class Broker:
 
     @property
     def bootstrap(self) -> str:
-        """Where clients connect."""
+        """Address at which clients connect."""
         return f"127.0.0.1:{self.port}"
 
     @property

@@ -35,7 +35,7 @@ JUDGE_SECONDS, MAKE_SECONDS = 300, 400
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the judge says.
+    """Verdict of the judge.
 
     ``findings`` counts what is wrong, by kind; ``required`` records had to be served; ``said`` is all that it printed.
     """
@@ -51,7 +51,7 @@ class Verdict:
 
 
 def _is_explained(finding: dict[str, Any], report: RescueReport) -> bool:
-    """Whether no rescue can avoid a finding, for one of two reasons.
+    """Return whether no rescue can avoid a finding, for one of two reasons.
 
     An offset beyond the end has to become the end, where the judge's first look wants it. Then the judge appends
     records of its own, and its second look wants the lesser of the old offset and the new end, which nobody committed.

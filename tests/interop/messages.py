@@ -135,19 +135,19 @@ class Field:
 
 @dataclass(frozen=True)
 class Layout:
-    """How one version of a structure is read."""
+    """Fields of one version of a structure."""
 
     plain: tuple[Any, ...]
     tagged: dict[int, tuple[Any, ...]]
 
     def has(self, other: Layout) -> bool:
-        """Whether this reads all that the other reads: more tagged fields do no harm."""
+        """Return whether this reads all that the other reads: more tagged fields do no harm."""
         plain = len(self.plain) == len(other.plain) and all(map(has, self.plain, other.plain))
         return plain and all(tag in self.tagged and has(self.tagged[tag], it) for tag, it in other.tagged.items())
 
 
 def has(these: tuple[Any, ...], those: tuple[Any, ...]) -> bool:
-    """Whether a field reads all that another one reads."""
+    """Return whether a field reads all that another one reads."""
     return these[:-1] == those[:-1] and bool(these[-1].has(those[-1]))
 
 
@@ -171,7 +171,7 @@ class Message:
     fields: tuple[Field, ...] = field(repr=False)
 
     def is_flexible(self, version: int) -> bool:
-        """Whether a version has the flexible encoding."""
+        """Return whether a version has the flexible encoding."""
         return within(self.flexible, (version, version)) is not None
 
     def lines(self) -> Iterator[str]:

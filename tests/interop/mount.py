@@ -47,7 +47,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Served:
-    """What a broker must serve of a topic."""
+    """Records of a topic that a broker must serve."""
 
     rows: list[Row]
     next_offset: int

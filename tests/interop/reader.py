@@ -30,7 +30,7 @@ def digest(*parts: object) -> bytes:
 
 
 class Watcher:
-    """What has been seen of every partition."""
+    """Records seen of every partition."""
 
     def __init__(self, log_dirs: list[str], topic: str, *, compacted: bool) -> None:
         """Start with nothing seen."""

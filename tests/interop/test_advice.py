@@ -1,4 +1,4 @@
-"""What ``verify`` says that a starting broker does with a damaged log dir, asked of Kafka's ``LogManager``."""
+"""Claims of ``verify`` about what a starting broker does with damage, compared with Kafka's ``LogManager``."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def consumed(file: Path) -> list[dict[str, Any]]:
 
 
 def test_records_and_offsets_equal_the_brokers(broker: Broker, tmp_path: Path) -> None:
-    """What a consumer gets and the broker answers to ListOffsets, while the broker runs and after it has stopped."""
+    """Records and answers to ListOffsets equal a consumer's and the broker's, while it runs and after a stop."""
     fill(broker)
     topics = [("plain", 0), ("plain", 1), ("append", 0), ("retained", 0), ("trimmed", 0), ("empty", 1)]
     asked = [-2, -1, -3, *range(1_700_000_000_000, 1_700_000_004_000, 90)]

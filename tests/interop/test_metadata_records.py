@@ -1,4 +1,4 @@
-"""Which records of a metadata log Kafka's own classes apply."""
+"""Records of a metadata log that Kafka's own classes apply."""
 
 from __future__ import annotations
 

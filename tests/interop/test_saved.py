@@ -1,4 +1,4 @@
-"""What kafka-dump-log finds in damaged segments, and what reading past damage does; the guide has the table."""
+"""Records that kafka-dump-log and reading past damage find in damaged segments; the guide has the table."""
 
 from __future__ import annotations
 

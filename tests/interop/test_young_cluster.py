@@ -1,4 +1,4 @@
-"""What the guide ``writing`` warns of: a log mounted in a cluster that assigns the log's producer ids again."""
+"""Warning of the guide ``writing``: a log mounted in a cluster that assigns the log's producer ids again."""
 
 from __future__ import annotations
 

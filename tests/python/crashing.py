@@ -41,7 +41,7 @@ SYNC = ("config", "never", "append")
 
 @dataclass
 class Model:
-    """What must be there: values by offset; and what may."""
+    """Records that must be there, as values by offset, and those that may be."""
 
     values: list[bytes] = field(default_factory=list)
     pending: list[bytes] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What callers may give, and what they are told when they may not."""
+"""Arguments that callers may give, and the errors for others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where batches are cut, and where a range begins and ends."""
+"""Ends of batches, and of ranges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the command line says of wrong words, wrong paths and wrong data: one line, and the exit code for it."""
+"""Errors of the command line for wrong words, wrong paths and wrong data: one line, and the exit code for it."""
 
 from __future__ import annotations
 

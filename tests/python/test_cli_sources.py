@@ -1,4 +1,4 @@
-"""What the command line makes of a log dir's other folders, and that it leaves all of it as it was."""
+"""Other folders of a log dir on the command line, which leaves all of it unchanged."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def test_records(partition: Partition) -> None:
 
 @each_with("committed")
 def test_committed(partition: Partition) -> None:
-    """What Kafka's consumer gets under read_committed, in every layout; the last stable offset."""
+    """Kafka's consumer gets the same under read_committed, in every layout; so is the last stable offset."""
     head, *lines = partition.lines("committed")
     offsets = [line["offset"] for line in lines if line["type"] == "record"]
     log = kafkalog.PartitionLog(partition.folder)

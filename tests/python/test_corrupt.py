@@ -159,7 +159,7 @@ def test_bombs_take_bounded_memory(case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", ["gzip", "snappy"])
 def test_bombs_in_wrappers(tmp_path: Path, magic: int, codec: str) -> None:
-    """What the limit is for: 400 MiB of zeros, told by the stream or only found out."""
+    """The limit stops 400 MiB of zeros, announced by the stream or only found out."""
     size = 400 << 20
     if codec == "gzip":
         squeeze = zlib.compressobj(9, zlib.DEFLATED, 31)

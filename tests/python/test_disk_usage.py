@@ -1,4 +1,4 @@
-"""What takes up the disk: the sums of ``du``, and what becomes of each kind; advice that does no harm."""
+"""Disk usage: the sums of ``du``, and the treatment of each kind; advice that does no harm."""
 
 from __future__ import annotations
 

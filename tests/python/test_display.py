@@ -1,4 +1,4 @@
-"""What objects show of themselves, how they pickle, and the frames of other libraries."""
+"""Display and pickling of objects, and the frames of other libraries."""
 
 from __future__ import annotations
 

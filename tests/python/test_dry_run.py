@@ -1,4 +1,4 @@
-"""Dry runs of ``compact``, ``retain`` and ``rewrite``: nothing is written anywhere, all is told that a run tells."""
+"""Dry runs of ``compact``, ``retain``, ``rewrite``: nothing is written, and all is reported that a run reports."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ print(report.partitions[0].passes, report.partitions[0].size, max(most, anonymou
 @pytest.mark.full
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 def test_memory_is_bounded(tmp_path: Path) -> None:
-    """What is left would be 190 MB, all of it in batches that change, and is read again by four passes."""
+    """The rest would be 190 MB, all of it in batches that change, and is read again by four passes."""
     config = kafkalog.LogConfig(segment_bytes=100 << 20)
     with kafkalog.LogWriter(tmp_path / "logs", "orders", config=config, clock=lambda: 1000, sync="never") as log:
         for n in range(500):

@@ -136,7 +136,7 @@ def test_the_shell_says_the_way_out_of_a_verb(tmp_path: Path) -> None:
     content = bytearray(log.read_bytes())
     content[8] = 0xFF
     log.write_bytes(content)
-    # Lines before say what is wrong with the source.
+    # Earlier lines name the errors of the source.
     done = command.call("compact", folder.parent, tmp_path / "a", "--config", "cleanup.policy=compact")
     said = done.stderr
     assert said.endswith("; --on-corrupt skip leaves out what is damaged\n"), said

@@ -1,4 +1,4 @@
-"""Exports that are ended from without: nothing half written under its name, and what is left is told of."""
+"""Exports that are ended from outside: nothing half-written has the output's name, and remains are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files ``kafkalog export`` writes by the name of OUT, and that ``import`` reads them."""
+"""Files that ``kafkalog export`` writes by the name of OUT, and that ``import`` reads them."""
 
 from __future__ import annotations
 

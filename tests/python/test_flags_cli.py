@@ -77,7 +77,7 @@ def test_what_rebuild_refuses(tmp_path: Path, words: list[str], code: int) -> No
 
 
 def test_recover_from_an_offset_on(tmp_path: Path) -> None:
-    """What lies below is believed, damaged as it is."""
+    """Everything below the offset is trusted, damaged as it is."""
     folder = log(tmp_path)
     first, *_, last = sorted(folder.glob("*.log"))
     data = bytearray(first.read_bytes())

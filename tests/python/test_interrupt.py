@@ -91,7 +91,7 @@ def alarm() -> Iterator[Callable[[Callable[[], None]], None]]:
 
 
 class HeardError(Exception):
-    """What a handler raises."""
+    """Exception that a handler raises."""
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -184,7 +184,7 @@ def test_other_threads_hear_nothing(log: Path, alarm: Callable[..., None]) -> No
 
 @pytest.mark.parametrize("name", CALLS)
 def test_other_threads_run_during_a_call(name: str, log: Path) -> None:
-    """The interpreter lock is released: whoever waits for it gets it from Python code between two calls, too."""
+    """The interpreter lock is released: a waiting thread also gets it from Python code between two calls."""
     ticks: list[float] = []
     calls: list[tuple[float, float]] = []
     ends = threading.Event()

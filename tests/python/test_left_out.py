@@ -1,4 +1,4 @@
-"""What a copy leaves behind: nothing erased is left in it anywhere, and a broker starts on it."""
+"""Files that a copy leaves out: nothing erased is left in it anywhere, and a broker starts on it."""
 
 from __future__ import annotations
 

@@ -392,7 +392,7 @@ def test_many_fragments(long_log: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_no_method_of_pyarrow_reaches_for_the_missing_dataset() -> None:
-    """Which would read nothing: each is ours, or stands on ours."""
+    """The dataset is missing there: each method is ours, or stands on ours."""
     stand_on_ours = {"_scanner_options", "_scan_options"}
     for name in dir(ds.Dataset):
         if name.startswith("__") or name in stand_on_ours:

@@ -127,11 +127,11 @@ def wide_log(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 def bytes_read() -> int:
-    """What this process has had of files, but for maps."""
+    """Count the bytes of files that this process has read, other than by maps."""
     return int(Path("/proc/self/io").read_text(encoding="ascii").split("rchar:")[1].split()[0])
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="what was read is told by /proc")
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc to count the bytes read")
 def test_of_batches_and_sums_headers_alone_are_read(tmp_path: Path) -> None:
     size = write_wide(tmp_path, "uncompressed", 60)
     folder = tmp_path / "t-0"
@@ -155,7 +155,7 @@ def test_of_batches_and_sums_headers_alone_are_read(tmp_path: Path) -> None:
 def test_what_was_copied_or_decompressed_is_let_go(
     wide_log: Path, columns: list[str] | None, layout: str, threads: int
 ) -> None:
-    """Whatever of it was asked for: a batch of 65,536 offsets or keys has not kept the values beside them."""
+    """Memory is freed whatever was requested: a batch of 65,536 offsets or keys has not kept the values beside them."""
     assert peak_of(wide_log, columns=columns, layout=layout, threads=threads) < LIMIT_MIB
 
 

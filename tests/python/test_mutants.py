@@ -125,7 +125,7 @@ Error = tuple[str, str, int, int]
 
 
 def errors_of(path: Path) -> set[Error]:
-    """What is wrong with a log dir; of batches, what is wrong and what is missing for it are one."""
+    """List the errors of a log dir; a fault of a batch and the records missing because of it count as one."""
     rows = [row for row in kafkalog.verify(path).to_pylist() if row["severity"] == "error"]
     batches = ("batch-", "segment-missing")
     for row in rows:
@@ -138,7 +138,7 @@ def errors_of(path: Path) -> set[Error]:
 
 
 def refuses_or(act: Callable[[], Any], *, is_sound: bool = True) -> bool:
-    """Whether the work was done; an error is about the data, and says where."""
+    """Return whether the work was done; an error is about the data, and says where."""
     told = None
     try:
         act()

@@ -128,7 +128,7 @@ class Round:
             self.chance.choice(kinds)()
 
     def contents(self, path: Path) -> dict[str, bytes]:
-        """What a file might hold instead."""
+        """List contents that a file might have instead."""
         chance, relative = self.chance, path.relative_to(self.path)
         data = path.read_bytes() if path.exists() else b""
         other = str(relative).replace("orders-0", "orders-9").replace("orders-1", "orders-0")
@@ -204,7 +204,7 @@ class Round:
         self.done.append(f"{path.name}: {TOPIC}-{partition} at {offset}")
 
     def log_start(self, partition: int) -> int:
-        """Where the checkpoint may have the log begin; 0 where that is beyond its end."""
+        """Return the log start that the checkpoint gives; 0 if that is beyond its end."""
         path = self.path / CHECKPOINTS[0]
         words = [line.split() for line in path.read_bytes().splitlines()] if path.exists() else []
         name = [TOPIC.encode(), b"%d" % partition]
@@ -229,7 +229,7 @@ Verb: TypeAlias = "Callable[[Round], None]"
 
 
 def refuses_or(round_: Round, act: Callable[[], Any]) -> bool:
-    """Whether a verb did its work; one that refused says so in an error of ours, and has changed nothing."""
+    """Return whether a function did its work; one that refused raises an error of ours, and has changed nothing."""
     refused = None
     try:
         act()
@@ -336,7 +336,7 @@ def truncate(round_: Round) -> None:
 
 
 def offset_of_batch(round_: Round, offset: int) -> int:
-    """Where the batch begins that a truncation to ``offset`` falls into."""
+    """Find the batch into which a truncation to ``offset`` falls."""
     firsts = [
         batch.records[0].offset for batch in round_.logs[0].batches if batch.records and batch.last_offset >= offset
     ]

@@ -34,7 +34,7 @@ def time(ms: int) -> datetime | None:
 
 
 def expected(partition: corpus.Partition) -> list[dict[str, Any]] | None:
-    """What Kafka had after loading the log; None where it could not load it."""
+    """Return Kafka's state after loading the log; None if it could not load it."""
     lines = partition.lines("load")
     if not any(line["type"] == "log" for line in lines):
         return None

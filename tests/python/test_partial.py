@@ -230,7 +230,7 @@ def test_one_long_name_widens_its_own_line(tmp_path: Path) -> None:
 
 
 def test_names_of_files_are_escaped(tmp_path: Path) -> None:
-    """What is no topic's folder may have any name, also where it is reported."""
+    """A folder that is not a topic's may have any name, also in a report."""
     logs = tmp_path / "logs"
     kafkalog.LogWriter(logs, "t").close()
     odd = "new\nline\x1b[2J-0"

@@ -1,4 +1,4 @@
-"""What is told of how far work has come: a line on a terminal, and calls of a function."""
+"""Progress reports: a line on a terminal, and calls of a function."""
 
 from __future__ import annotations
 

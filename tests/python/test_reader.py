@@ -33,7 +33,7 @@ RECORDS = {"events": 880, "ledger": 907, "orders": 880}
 
 @pytest.fixture(scope="module")
 def orders() -> corpus.Columns:
-    """What Kafka read in one partition without control records."""
+    """Return Kafka's records of one partition, without control records."""
     folder = DATA / "orders-0"
     answers = corpus.GOLDEN / "clean-restarts" / "expected" / "orders-0"
     return corpus.expected_records(corpus.Partition(folder, answers, "orders", 0, "live"))

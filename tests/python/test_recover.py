@@ -181,7 +181,7 @@ def test_checkpoints_of_others_stay(tmp_path: Path) -> None:
 
 
 def test_checkpoints_follow_a_cut(tmp_path: Path) -> None:
-    """What is written after a cut is not known to be on the disk, nor compacted (``LogManager.truncateTo``)."""
+    """Bytes written after a cut are not known to be on the disk, nor compacted (``LogManager.truncateTo``)."""
     logs = tmp_path / "logs"
     config = LogConfig(segment_bytes=500, cleanup_policy="compact")
     with LogWriter(logs, "orders", config=config, batch_bytes=100) as log:
@@ -198,7 +198,7 @@ def test_checkpoints_follow_a_cut(tmp_path: Path) -> None:
 @pytest.mark.parametrize("end", [LogWriter.flush, LogWriter.close])
 @pytest.mark.parametrize("waited_ms", [59_999, 60_000])
 def test_what_a_cut_puts_aside(tmp_path: Path, end: Callable[[LogWriter], None], waited_ms: int) -> None:
-    """It goes once ``file.delete.delay.ms`` has passed (``LocalLog.deleteSegmentFiles``)."""
+    """It is removed once ``file.delete.delay.ms`` has passed (``LocalLog.deleteSegmentFiles``)."""
     now = NOW
     config = LogConfig(segment_bytes=500)
     log = LogWriter(tmp_path, "orders", config=config, batch_bytes=100, clock=lambda: now)
@@ -287,7 +287,7 @@ def test_a_log_dir_that_is_open_is_left_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize("level", ["4.3", "2.8", "1.1"])
 @pytest.mark.parametrize("place", ["in place", "out"])
 def test_rebuild_indexes(tmp_path: Path, level: str, place: str) -> None:
-    """What a broker wrote is what we make of its log; other levels name other offsets."""
+    """Rebuilt indexes equal a broker's; other levels name other offsets."""
     folder = tmp_path / "logs" / "orders-0"
     with LogWriter(folder.parent, "orders", config=LogConfig(index_interval_bytes=100), batch_bytes=200) as log:
         log.append([Record(b"v%d" % n * 10, b"k", NOW + n) for n in range(100)])

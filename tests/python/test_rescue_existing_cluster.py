@@ -234,7 +234,7 @@ SPELLED: dict[str, Callable[[Path], str | Path]] = {
 def test_finished_under_another_spelling_of_the_path(
     tmp_path: Path, disks: list[Path], monkeypatch: pytest.MonkeyPatch, spelled: str
 ) -> None:
-    """Stopped after the partitions were moved: whoever does not know of it finds a partition with records."""
+    """Stopped after the partitions were moved: a caller who does not know finds a partition with records."""
     target = clusters.make_other(tmp_path / "other")
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "link").symlink_to("../other")

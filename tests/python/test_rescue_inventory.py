@@ -1,4 +1,4 @@
-"""What is said of the disks, and the metadata that is made of folders where there is none."""
+"""Description of the disks, and the metadata that is made of folders where there is none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Up to where two logs have the same history, against histories that are compared offset by offset."""
+"""Common history of two logs, against histories that are compared offset by offset."""
 
 from __future__ import annotations
 

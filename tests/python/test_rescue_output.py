@@ -1,4 +1,4 @@
-"""What a rescue writes: the partitions of the plan, the metadata of a new cluster, and nothing until all is whole."""
+"""Output of a rescue: the partitions of the plan, the metadata of a new cluster, and nothing until all is whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which replica is taken, and how damage is filled from others: disks that the tests make, and break."""
+"""Choice of a replica, and of others that fill its damage: disks that the tests make, and break."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a caller gives as a condition or a pattern is one condition or pattern, and does nothing else."""
+"""A condition or a pattern of a caller is one condition or pattern, and does nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is left beside a log (``.swap``, ``.cleaned``, ``.deleted``) hides no record of it."""
+"""Leftovers beside a log (``.swap``, ``.cleaned``, ``.deleted``) hide no record of it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def batch_ends(data: bytes) -> list[int]:
 
 
 def states(data: bytes, other: bytes) -> dict[str, bytes]:
-    """What a leftover of ``data`` may be."""
+    """List possible leftovers of ``data``."""
     ends = batch_ends(data)
     middle = len(ends) // 2
     flipped = bytearray(data)
@@ -81,7 +81,7 @@ def states(data: bytes, other: bytes) -> dict[str, bytes]:
 @pytest.mark.parametrize("suffix", [".swap", ".cleaned", ".deleted"])
 @pytest.mark.parametrize("state", states(bytes(500), b""))
 def test_a_leftover_hides_nothing(folder: Path, tmp_path: Path, suffix: str, state: str) -> None:
-    """Whatever it is, and whichever segment it stands beside."""
+    """No leftover hides a record, whichever segment it stands beside."""
     other = logs(write(tmp_path / "other", "other"))
     for at, log in enumerate(logs(folder)):
         leftover = beside(log, suffix)

@@ -1,4 +1,4 @@
-"""From which snapshot a metadata log is replayed, what is missing from it, and which records cannot be applied."""
+"""Snapshot from which a metadata log is replayed, missing changes, and records that cannot be applied."""
 
 from __future__ import annotations
 
@@ -268,7 +268,7 @@ def test_names_that_no_controller_writes_become_no_folders(tmp_path: Path) -> No
 
 
 class Batch(NamedTuple):
-    """Where a batch is, its offsets, whether its checksum holds, and whether it is a control batch."""
+    """Position and offsets of a batch, whether its checksum holds, and whether it is a control batch."""
 
     at: int
     end: int

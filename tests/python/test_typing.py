@@ -1,4 +1,4 @@
-"""What type checkers see: mypy checks this file, and pytest runs it."""
+"""Types as checkers see them: mypy checks this file, and pytest runs it."""
 
 from __future__ import annotations
 

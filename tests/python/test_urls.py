@@ -64,7 +64,7 @@ CASES = [pytest.param(*case, id=f"{case[0]}-{case[2]}") for case in path_paramet
 
 
 def arguments(name: str, call: Callable[..., Any], folder: Path) -> dict[str, Any]:
-    """What a call requires, all of it sound."""
+    """Return the required arguments of a call, all of them sound."""
     last = name.rsplit(".", maxsplit=1)[-1]
     found: dict[str, Any] = {}
     for parameter in inspect.signature(call).parameters.values():

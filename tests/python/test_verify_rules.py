@@ -37,7 +37,7 @@ def log_dir(tmp_path: Path) -> Path:
 
 
 def found(path: Path) -> list[dict[str, Any]]:
-    """What is above info."""
+    """Return the findings above info."""
     return [row for row in kafkalog.verify(path).to_pylist() if row["severity"] != "info"]
 
 

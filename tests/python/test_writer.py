@@ -388,7 +388,7 @@ def test_batches_into_indexes_that_are_full_before_their_segment(tmp_path: Path,
 
 
 def test_a_damaged_batch_is_not_passed_on(tmp_path: Path) -> None:
-    """What is wrong lies in the source, so that is the file which is named, with the byte in it."""
+    """The fault lies in the source, so that file is named, with the position in it."""
     settings = kafkalog.LogConfig(segment_bytes=4096)
     with writer(tmp_path / "source", batch_bytes=1, config=settings) as log:
         log.append([Record(b"%d" % n * 50) for n in range(100)])

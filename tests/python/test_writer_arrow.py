@@ -48,7 +48,7 @@ def table() -> pa.Table:
 
 
 class OnlyAnArray:
-    """What knows ``__arrow_c_array__`` alone."""
+    """Object that has only ``__arrow_c_array__``."""
 
     def __init__(self, data: pa.Table) -> None:
         self.batch = data.combine_chunks().to_batches()[0]

@@ -1,4 +1,4 @@
-"""What a full disk leaves: its own error, a writer that takes nothing more, and every append that was acknowledged."""
+"""Effects of a full disk: its own error, a writer that takes nothing more, and every append that was acknowledged."""
 
 from __future__ import annotations
 

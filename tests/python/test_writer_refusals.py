@@ -1,4 +1,4 @@
-"""What ``LogWriter`` refuses, each by its own clear error; what was appended before stays."""
+"""Inputs that ``LogWriter`` refuses, each by its own clear error; what was appended before stays."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_a_header_without_a_key(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("shape", ["chunks", "batches", "records"])
 def test_a_refused_record_is_counted_from_the_first(tmp_path: Path, shape: str) -> None:
-    """In whatever pieces the rows come, and are passed on."""
+    """The rows may come in any pieces."""
     times = [NOW] * 20_000 + [NOW + 10**9, NOW]
     pieces = [
         pa.table({"value": [b"x"] * len(part), "timestamp": pa.array(part, pa.int64())})

@@ -1,6 +1,5 @@
 //! Properties that must hold on any bytes. Each `check` panics if one does not; a fuzzer, a proptest and the mutation
-//! test use the same ones. Each `check` panics where it does not; a fuzzer, a proptest and the mutation test drive the
-//! same ones.
+//! test use the same ones.
 
 use std::path::{Path, PathBuf};
 

@@ -114,7 +114,7 @@ fn held_by_a_child() {
     }
 }
 
-/// Takes and leaves the lock for a while; whoever has it is alone in there.
+/// Takes and leaves the lock for a while; its holder is alone in there.
 fn take_turns(folder: &Path) -> u32 {
     let inside = folder.join("inside");
     let begin = Instant::now();

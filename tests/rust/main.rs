@@ -3,6 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`layers`] | imports point down only, and in no circle |
+//! | `prose` | doc comments and docstrings in plain English |
 //! | [`checks`] | `fn check(&[u8])`: what must hold on any bytes; `tests/fuzz` drives the same ones |
 //! | [`beside`] | one writer of an index, threads and processes that read beside it |
 //! | [`batches`] | random batches: the fast decoder against the plain one, every codec |
@@ -61,6 +62,7 @@ mod plans;
 #[cfg(unix)]
 mod power;
 mod producer_states;
+mod prose;
 mod pruning;
 mod recovery;
 mod salvage;

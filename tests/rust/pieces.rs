@@ -185,7 +185,7 @@ fn copy() -> (tempfile::TempDir, PathBuf) {
     (scratch, folder)
 }
 
-/// Wherever a byte of a header changes, pieces find what the whole finds.
+/// Pieces find what the whole finds, at any changed byte of a header.
 #[test]
 fn damage_is_found_in_pieces_too() {
     let (_scratch, folder) = copy();

@@ -1,5 +1,5 @@
-//! From paths, topics and bounds to files and positions: against Kafka's lists of batches, and by hand where the question
-//! is which folders count.
+//! From paths, topics and bounds to files and positions: against Kafka's lists of batches, and by hand where the
+//! question is which folders count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -390,7 +390,7 @@ fn files_named_by_themselves_are_read_whole() {
         ranges[0].segments,
         [whole.segments[1].clone(), whole.segments[last].clone()]
     );
-    // Below the log start offset too: whoever names a file wants what is in it.
+    // Below the log start offset too: naming a file means all of its content.
     let deleted = golden("retention/data-0/records-deleted-1");
     let first = plan_scan(
         std::slice::from_ref(&deleted),

@@ -46,7 +46,7 @@ CONFIG = kafkalog.LogConfig(segment_bytes=2000)
 
 
 class Logs:
-    """What a broker does to its logs: appends to partitions in turn, new partitions, retention."""
+    """Model of a broker's work on its logs: appends to partitions in turn, new partitions, retention."""
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.folder, self.random = folder, random.Random(seed)  # noqa: S311

@@ -1,4 +1,4 @@
-"""What runs on the cluster: every way to read, a stream, writes, and workers that are killed; the answers as JSON.
+"""Job for the cluster: every way to read, a stream, writes, and workers that are killed; the answers as JSON.
 
 Submitted with the shipped environment; takes the log dir to read and a folder to write below.
 """

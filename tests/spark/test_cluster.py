@@ -124,7 +124,7 @@ def test_the_archive_has_no_spark(answers: dict[str, Any], home: Path) -> None:
 
 
 def test_a_zip_cannot_ship_it(shipped: Path) -> None:
-    """Why the guide warns of ``--py-files``, which puts one on the path."""
+    """The guide warns of ``--py-files``, which puts a zip on the path."""
     code = "import sys; sys.path.insert(0, sys.argv[1]); import kafkalog"
     done = subprocess.run([sys.executable, "-I", "-c", code, str(shipped)], capture_output=True, text=True, check=False)
     assert done.returncode != 0

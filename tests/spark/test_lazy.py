@@ -1,4 +1,4 @@
-"""What is imported when: a task pays for every module, and a broken install must not hide other data sources."""
+"""Imports and their time: a task pays for every module, and a broken install must not hide other data sources."""
 
 from __future__ import annotations
 

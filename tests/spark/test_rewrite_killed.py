@@ -36,7 +36,7 @@ TOUCHES = {"open", "os.mkdir", "os.rename", "os.rmdir", "os.remove", "os.scandir
 
 
 class Frame:
-    """What a Spark frame does here, in the driver: a batch of one row in each task."""
+    """Stand-in for a Spark frame, in the driver: a batch of one row in each task."""
 
     def __init__(self, rows: list[Any]) -> None:
         self.rows = rows
@@ -50,7 +50,7 @@ class Frame:
 
 
 class Session:
-    """What a Spark session does here."""
+    """Stand-in for a Spark session."""
 
     def range(self, start: int, end: int, step: int, _: int) -> Frame:
         return Frame(list(range(start, end, step)))

@@ -35,7 +35,7 @@ def write(spark: SparkSession, data: Path, sql: str, **options: str) -> None:
 
 
 def beside(data: Path) -> list[str]:
-    """What sinks leave, in the log dir or beside it."""
+    """List the files that sinks leave, in the log dir or beside it."""
     return sorted(file.name for file in [*data.glob(".kafkalog*"), *data.parent.glob(".*")])
 
 

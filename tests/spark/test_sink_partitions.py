@@ -1,4 +1,4 @@
-"""Which topic and partition a row goes to, and which partitions a topic gets."""
+"""Topic and partition of a row, and the partitions that a topic gets."""
 
 from __future__ import annotations
 

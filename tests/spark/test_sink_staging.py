@@ -23,7 +23,7 @@ pytestmark = needs_data_sources
 
 
 def test_tasks_stage_inside_the_log_dir(tmp_path: Path) -> None:
-    """Where only the log dir is mounted, nothing can be written beside it."""
+    """If only the log dir is mounted, nothing can be written beside it."""
     parent = tmp_path / "only-the-log-dir-is-shared"
     data = parent / "data"
     data.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""How far a command has come: a line on stderr that changes, if that is a terminal."""
+"""Progress of a command: a line on stderr that changes, if that is a terminal."""
 
 from __future__ import annotations
 

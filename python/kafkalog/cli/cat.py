@@ -99,7 +99,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 class _Told:
-    """What was skipped, and the highest exit code of partitions that cannot be read."""
+    """Skipped ranges, and the highest exit code of partitions that cannot be read."""
 
     def __init__(self) -> None:
         self.lost: list[dict[str, Any]] = []

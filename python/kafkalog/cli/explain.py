@@ -109,7 +109,7 @@ def _print_kinds(path: str, kinds: list[dict[str, Any]]) -> None:
 
 @dataclass
 class _Topic:
-    """What is said of a topic on the first page."""
+    """Summary of a topic on the first page."""
 
     size: int = 0
     free: int = 0

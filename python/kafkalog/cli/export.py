@@ -110,7 +110,7 @@ def _run(arguments: argparse.Namespace, path: Paths, outside: Loose | None) -> i
     # A file outside a log dir may lie beside the output, but is not replaced.
     is_beside = outside is not None and not (out.exists() and out.samefile(str(outside)))
     _core.check_output(str(out), [] if is_beside else arguments.paths)
-    # Spark plans again; what is wrong with the selection has the same answer with and without it.
+    # Spark plans again; an error in the selection is the same with and without it.
     if arguments.spark is not None:
         return _on_spark(arguments, form)
     files = Files(

@@ -1,4 +1,4 @@
-"""``kafkalog verify``: says what is wrong with the files of a log dir."""
+"""``kafkalog verify``: reports faults in the files of a log dir."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ _EVERY_ROW = pc.scalar(True)  # noqa: FBT003 - a literal
 
 
 class _Readable(ABC):
-    """What a dataset and its fragments have in common: pyarrow's ways to read them."""
+    """Base of a dataset and its fragments: pyarrow's ways to read them."""
 
     _source: Source
     _metrics: Metrics
@@ -314,7 +314,7 @@ class LogDataset(_Readable, ds.FileSystemDataset):  # type: ignore[misc]
 
     @property
     def partition_expression(self) -> pc.Expression:
-        """What is true of all rows."""
+        """Expression that is true of all rows."""
         return _EVERY_ROW if self._condition is None else self._condition
 
     @property
@@ -329,7 +329,7 @@ class LogDataset(_Readable, ds.FileSystemDataset):  # type: ignore[misc]
 
     @property
     def lost(self) -> pa.Table:
-        """What queries skipped because of damage (``on_corrupt="skip"``), as ``RecordReader.lost``.
+        """Ranges that queries skipped because of damage (``on_corrupt="skip"``), as ``RecordReader.lost``.
 
         Of all queries, as :attr:`metrics`: a range that two of them met is there twice.
         """
@@ -477,7 +477,7 @@ class LogFragment(_Readable):
 
     @property
     def partition_expression(self) -> pc.Expression:
-        """What is true of all rows; nothing is said."""
+        """Expression that is true of all rows; it states nothing."""
         return _EVERY_ROW
 
     def _plan(self, condition: pc.Expression | None) -> Plan:

@@ -1,4 +1,4 @@
-"""Which records a filter can be true of, as bounds that files and headers know.
+"""Bounds on files and headers, derived from a filter.
 
 The result is never too small: what is not understood bounds nothing. SQL's logic has three values, and a row counts
 when the filter is true, so a part is asked where it is true or, inside ``not``, where it is false; null is neither.
@@ -29,7 +29,7 @@ class Region:
     bounds: Mapping[str, Interval] = field(default_factory=dict)
     """By column; one that is not named is not bounded."""
     is_exact: bool = True
-    """Whether the filter is true of all of these records."""
+    """True if the filter holds for all of these records."""
 
     def __getitem__(self, column: str) -> Interval:
         return self.bounds.get(column, EVERYTHING)

@@ -1,4 +1,4 @@
-"""What a dataset reads: log dirs and options, a plan for each filter, and readers of a plan."""
+"""Source of a dataset: log dirs and options, a plan for each filter, and readers of a plan."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class Source:
 
     @property
     def is_loose(self) -> bool:
-        """Whether it lies outside a log dir: its files are there no longer than this object."""
+        """True if it lies outside a log dir: its files exist no longer than this object."""
         return self._loose is not None
 
     def _ranges(self, arguments: dict[str, Any]) -> list[PartitionRange]:

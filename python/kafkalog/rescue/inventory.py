@@ -1,4 +1,4 @@
-"""What is on the disks: log dirs, partition folders, the batches in them and where they are damaged."""
+"""Inventory of the disks: log dirs, partition folders, the batches in them and their damage."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def image_of(inventory: Inventory) -> tuple[Image, list[Finding]]:
 
 
 class _Read(NamedTuple):
-    """What was read of a metadata log."""
+    """Content of a metadata log."""
 
     log: _Log
     records: tuple[MetadataRecord, ...]

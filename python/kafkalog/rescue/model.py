@@ -1,4 +1,4 @@
-"""What a rescue found on the disks, and what it will write: frozen, picklable."""
+"""Model of a rescue: what was found on the disks, and what will be written; frozen, picklable."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Divergence:
-    """Where a replica that was not chosen has other batches than the chosen one.
+    """Offset from which a replica that was not chosen has other batches than the chosen one.
 
     Attributes
     ----------
@@ -177,7 +177,7 @@ class Divergence:
 
 @dataclass(frozen=True)
 class Choice:
-    """What becomes of one partition.
+    """Decision about one partition.
 
     Attributes
     ----------
@@ -327,7 +327,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class RescuePlan:
-    """What is on the disks, and what becomes of it.
+    """Inventory of the disks, and the decisions about it.
 
     Attributes
     ----------
@@ -365,13 +365,13 @@ class RescuePlan:
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing that may have been acknowledged is missing."""
+        """True if nothing is missing that may have been acknowledged."""
         return all(finding.severity != "error" for finding in self.findings)
 
 
 @dataclass(frozen=True)
 class RescueReport:
-    """What a rescue found and wrote, or would write.
+    """Result of a rescue, or of its dry run.
 
     Attributes
     ----------
@@ -395,7 +395,7 @@ class RescueReport:
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing that may have been acknowledged is missing."""
+        """True if nothing is missing that may have been acknowledged."""
         return self.plan.is_complete
 
     def __str__(self) -> str:

@@ -81,7 +81,7 @@ def check_out(out: Path, sources: Iterable[str]) -> None:
 
 
 def _is_whole(out: Path) -> bool:
-    """Whether a rescue came to its end, but for the removal of its note."""
+    """Return whether a rescue is complete except for the removal of its note."""
     unfinished = unfinished_of(out)
     return out.is_dir() and is_begun(unfinished) and not (unfinished / "whole").exists()
 
@@ -195,7 +195,7 @@ def begin(unfinished: Path, note: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_begun(unfinished: Path) -> bool:
-    """Whether a rescue was begun and has not ended."""
+    """Return whether a rescue was begun and has not ended."""
     path = unfinished / NOTE
     return path.exists() and "ended" not in json.loads(read_small(path))
 

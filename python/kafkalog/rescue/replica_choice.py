@@ -1,4 +1,4 @@
-"""Which replica of a partition to take, and from which others to fill its damaged ranges."""
+"""Choice of a partition's replica, and of the other replicas that fill its damaged ranges."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _STATES = ("live", "future", "stray", "delete")
 
 @dataclass(frozen=True)
 class Partition:
-    """What the image says of a partition."""
+    """State of a partition in the metadata image."""
 
     topic: str
     topic_id: str

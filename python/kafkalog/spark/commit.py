@@ -2,8 +2,8 @@
 
 Tasks write Arrow files into the log dir, or into the folder of the option ``stagingPath``. The driver appends them.
 ``kafkalog._jobs`` has the protocol: the job is noted, its records are appended, and it is committed. A job that fails
-or dies in between is undone, by itself or by whoever opens one of its partitions next. The last batch of a stream is
-noted as well, so that a repeated batch is appended once.
+or dies in between is undone, by the job or by the next writer that opens one of its partitions. The last batch of a
+stream is noted as well, so that a repeated batch is appended once.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ _HAS_KAFKALOG = "import importlib.util, sys; sys.exit(importlib.util.find_spec('
 def check_interpreter(spark: SparkSession) -> None:
     """Refuse a local session whose workers are of a Python without kafkalog.
 
-    Spark starts ``python3`` of the PATH unless it is told otherwise. What a worker without kafkalog says does not name
+    Spark starts ``python3`` of the PATH unless configured otherwise. What a worker without kafkalog says does not name
     it: ``DATA_SOURCE_NOT_FOUND``, or a traceback of pickle. The Python of executors on other machines is not seen from
     here, nor is that behind Spark Connect.
     """

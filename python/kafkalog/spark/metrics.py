@@ -1,4 +1,4 @@
-"""What the tasks of a read report, summed on the driver by a Spark accumulator."""
+"""Metrics that the tasks of a read report, summed on the driver by a Spark accumulator."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def splits_of(ranges: list[PartitionRange], options: SourceOptions) -> list[Spli
     if options.min_partitions is not None:
         size = max(min(size, -(-total // options.min_partitions)), 1)
     if options.read.latest_per_key:
-        # The latest record of a key is known to whoever reads the whole partition.
+        # Finding the latest record of a key requires the whole partition.
         return [make_split([each], options) for each in ranges]
     parts = [ranges]
     if options.max_records is not None:

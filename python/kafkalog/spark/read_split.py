@@ -1,4 +1,4 @@
-"""What runs in a task: one split becomes record batches of exactly the declared schema.
+"""Code that runs in a task: one split becomes record batches of exactly the declared schema.
 
 A worker imports this after it was forked, so it imports little: no pyspark, and pyarrow only when there are rows.
 """

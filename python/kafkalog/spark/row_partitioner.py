@@ -1,4 +1,4 @@
-"""Which partition a row goes to: Kafka's default partitioner for rows with a key, in turn for rows without one."""
+"""Choice of a row's partition: Kafka's default partitioner for rows with a key, in turn for rows without one."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ _QUERY_ID = "sql.streaming.queryId"
 
 @dataclass
 class TaskCommit(WriterCommitMessage):
-    """What one task has staged."""
+    """Rows that one task has staged."""
 
     file: str
     rows: int

@@ -56,12 +56,12 @@ class Bound:
 
     @property
     def is_by_time(self) -> bool:
-        """Whether this end is a time."""
+        """True if this end is a time."""
         return self.timestamp is not None or self.by_timestamp is not None
 
     @property
     def named(self) -> Offsets | None:
-        """What the user listed by partition, if this end is given so."""
+        """The user's list by partition, if this end is given so."""
         if self.timestamp is not None:
             return None
         if self.by_timestamp is not None:

@@ -1,4 +1,4 @@
-"""What one Spark task reads: plain values that pickle small and mean the same on every machine and at every attempt.
+"""Input of one Spark task: small plain values that mean the same on every machine and at every attempt.
 
 File names and sizes are pinned when a read is planned, so a retried task reads the same bytes whatever a live broker
 has appended meanwhile. A task costs about 20 ms of its slot whatever it reads, so small segments share one.

@@ -1,4 +1,4 @@
-"""How far a stream reads with each batch: offsets by partition, as Spark's Kafka source counts them.
+"""Offsets of a stream's batches: by partition, as Spark's Kafka source counts them.
 
 An offset is the next one to read, both at the start and at the end of a batch; its JSON is ``{"topic": {"0": 123}}``.
 

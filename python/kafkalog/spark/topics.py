@@ -1,4 +1,4 @@
-"""Which topics and partitions a read covers: ``assign``, ``subscribe`` and ``subscribePattern``."""
+"""Topics and partitions of a read: ``assign``, ``subscribe`` and ``subscribePattern``."""
 
 from __future__ import annotations
 

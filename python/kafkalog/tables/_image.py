@@ -29,7 +29,7 @@ ThingKey = tuple[Any, ...]
 
 
 class Thing(NamedTuple):
-    """What an image holds: a record, the first one or as later ones changed it."""
+    """Content of an image: a record, the first one or as later ones changed it."""
 
     type: str
     version: int

@@ -1,4 +1,4 @@
-"""Which partitions a table is of: those that are here, and could be read."""
+"""Partitions that a table covers: those that are present and can be read."""
 
 from __future__ import annotations
 

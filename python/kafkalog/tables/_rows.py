@@ -66,7 +66,7 @@ class Change(NamedTuple):
 
 @dataclass
 class Notes:
-    """What a replay came upon."""
+    """Notes of a replay."""
 
     # snapshots and bytes that were passed over and are not needed
     passed: list[str] = field(default_factory=list)

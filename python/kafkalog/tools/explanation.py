@@ -1,4 +1,4 @@
-"""Why each segment is still here, and until when."""
+"""Explanation why each segment still exists, and until when."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which records a rewrite drops, as ranges of offsets: found before the first byte is written."""
+"""Records that a rewrite drops, as ranges of offsets: found before the first byte is written."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Dropped(NamedTuple):
 
 
 class RecordFilter:
-    """What the caller wants to drop."""
+    """Records that the caller wants to drop."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class RecordFilter:
 
     @property
     def asks_records(self) -> bool:
-        """Whether records have to be read to know which go."""
+        """True if records must be read to know which are dropped."""
         return bool(self._keys) or any(each is not None for each in (self._pattern, self._predicate, self._times))
 
     def by_key(self) -> RecordFilter | None:

@@ -1,4 +1,4 @@
-"""What recovery, rebuilding, truncation and retention report: frozen, comparable, picklable."""
+"""Reports of recovery, rebuilding, truncation and retention: frozen, comparable, picklable."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class RecoveryNote:
 
 @dataclass(frozen=True)
 class FileChange:
-    """How one file changed.
+    """Change of one file.
 
     Attributes
     ----------
@@ -139,7 +139,7 @@ class FileChange:
 
 @dataclass(frozen=True)
 class CheckpointChange:
-    """How the line of a partition in a checkpoint of the log dir changed.
+    """Change of a partition's line in a checkpoint of the log dir.
 
     Attributes
     ----------
@@ -185,7 +185,7 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class PartitionRecovery(_Lines):
-    """How one partition was recovered.
+    """Report of the recovery of one partition.
 
     Attributes
     ----------
@@ -232,7 +232,7 @@ class PartitionRecovery(_Lines):
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether all files are unchanged."""
+        """True if all files are unchanged."""
         return all(file.is_same for file in self.files)
 
     def lines(self) -> Iterator[str]:
@@ -248,7 +248,7 @@ class PartitionRecovery(_Lines):
 
 @dataclass(frozen=True)
 class RecoveryReport(_Report):
-    """What a recovery found and did, or would do.
+    """Report of a recovery, or of its dry run.
 
     Attributes
     ----------
@@ -296,7 +296,7 @@ class RecoveryReport(_Report):
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether all files are unchanged."""
+        """True if all files are unchanged."""
         return not self.checkpoints and all(partition.is_unchanged for partition in self.partitions)
 
     def lines(self) -> Iterator[str]:
@@ -310,7 +310,7 @@ class RecoveryReport(_Report):
 
 @dataclass(frozen=True)
 class TruncateReport(_Report):
-    """What a truncation removed, or would remove.
+    """Report of a truncation, or of its dry run.
 
     Attributes
     ----------
@@ -358,7 +358,7 @@ class TruncateReport(_Report):
 
 @dataclass(frozen=True)
 class PartitionCompaction:
-    """What compaction did to one partition.
+    """Report of the compaction of one partition.
 
     Attributes
     ----------
@@ -441,7 +441,7 @@ class PartitionCompaction:
 
 @dataclass(frozen=True)
 class CompactReport(_Report):
-    """What a compaction did, or would do.
+    """Report of a compaction, or of its dry run.
 
     Attributes
     ----------
@@ -536,7 +536,7 @@ class DeletedSegment:
 
 @dataclass(frozen=True)
 class PartitionRetention(_Lines):
-    """What retention deletes from one partition.
+    """Report of the retention of one partition.
 
     Attributes
     ----------
@@ -586,7 +586,7 @@ class PartitionRetention(_Lines):
 
 @dataclass(frozen=True)
 class RetainReport(_Report):
-    """What retention deleted, or would delete.
+    """Report of a retention, or of its dry run.
 
     Attributes
     ----------
@@ -639,7 +639,7 @@ class RetainReport(_Report):
 
 @dataclass(frozen=True)
 class PartitionRewrite:
-    """What a rewrite did to one partition.
+    """Report of the rewrite of one partition.
 
     Attributes
     ----------
@@ -679,7 +679,7 @@ class PartitionRewrite:
 
 @dataclass(frozen=True)
 class RewriteReport(_Report):
-    """What a rewrite did, or would do.
+    """Report of a rewrite, or of its dry run.
 
     Attributes
     ----------

@@ -178,7 +178,7 @@ def rewrite(
 
 @dataclass(frozen=True)
 class Rewriting:
-    """What is asked of a rewrite.
+    """Options of a rewrite.
 
     Attributes
     ----------
@@ -319,7 +319,7 @@ def manifest_of(target: Path) -> Path:
 
 
 class _Source(NamedTuple):
-    """What is rewritten.
+    """Source of a rewrite.
 
     Attributes
     ----------

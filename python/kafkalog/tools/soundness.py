@@ -1,4 +1,4 @@
-"""Whether a result is sound: verified before it counts as finished, and held against what its source had already."""
+"""Verification of results: a result counts as finished only if it has no errors that its source did not have."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _log = logging.getLogger("kafkalog")
 
 
 class Soundness:
-    """What verification finds in a source before the work; nothing else may be wrong with the result.
+    """Errors that verification finds in a source before the work; nothing else may be wrong with the result.
 
     Attributes
     ----------
     errors : tuple of str
-        What is wrong with the source.
+        Errors of the source.
     """
 
     def __init__(self, source: str) -> None:
@@ -73,11 +73,11 @@ class Soundness:
                 )
 
     def _knows(self, key: tuple[Any, ...]) -> bool:
-        """Whether the source has an error, about the same offset if it is about one."""
+        """Return whether the source has an error, about the same offset if it is about one."""
         return key in self._known or (key[-1] is None and any(key[:-1] == each[:-1] for each in self._known))
 
     def _lacks_too(self, row: dict[str, Any]) -> bool:
-        """Whether a segment that is missing in the result holds no record of the source.
+        """Return whether a segment that is missing in the result holds no record of the source.
 
         What tells the cleaner's work from a missing segment may lie in another segment now.
         """

@@ -58,7 +58,8 @@ fn fetch(data: &[u8], mut at: usize, len: usize) {
     }
 }
 
-/// Distance of prefetching, in bytes. Its own prefetcher does not cross pages, and restarts after every write.
+/// Distance of prefetching, in bytes. The processor's own prefetcher does not cross pages, and restarts after every
+/// write.
 const AHEAD: usize = 4 << 10;
 /// Size of a cache line, in bytes.
 const LINE: usize = 64;

@@ -164,7 +164,7 @@ fn what_is_taken_back_stays_in_the_file() {
     assert_eq!(fs::read(&s.path).unwrap(), bytes(10));
     s.index.close_handler();
     assert_eq!(fs::read(&s.path).unwrap(), bytes(10));
-    // Whoever opens it finds every slot in use.
+    // The next opening finds every slot in use.
     let disk = Disk::default();
     let mut again = open_index::<2>(&disk, &s.path, 4096);
     assert_eq!((again.entries(), again.max_entries()), (10, 10));

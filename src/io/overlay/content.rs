@@ -1,7 +1,7 @@
 //! The bytes of a file in an overlay: where they come from, and how many of them there are.
 //!
-//! Most stay where the overlay's base has them. What is not kept in memory is read, or computed again, from where the file
-//! is by then ([`Origins`]).
+//! Most stay where the overlay's base has them. What is not kept in memory is read, or computed again, from where the
+//! file is by then ([`Origins`]).
 
 use std::collections::HashMap;
 use std::fmt;
@@ -265,7 +265,7 @@ impl Content {
     }
 
     /// Modification time of the file whose bytes these are, or the time that they were given; `None` if they are the
-    /// plan's own; `None` where they are the plan's own.
+    /// plan's own.
     #[must_use]
     pub(super) fn modified_ms(&self, origins: &Origins) -> Option<TimestampMs> {
         match &self.source {

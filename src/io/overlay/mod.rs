@@ -1,8 +1,8 @@
 //! A folder as it will be: the files of a base, and the actions planned over them.
 //!
 //! Nothing is written here. Every change becomes an [`Action`] and is seen by whatever reads the overlay afterwards, so
-//! that a plan goes through the same states as the folder will when the actions are carried out in their order. A dry run
-//! is an overlay that is thrown away.
+//! that a plan goes through the same states as the folder will when the actions are carried out in their order. A dry
+//! run is an overlay that is thrown away.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -385,7 +385,7 @@ impl Overlay {
     }
 
     /// Modification time of the file whose bytes this one has, or the time that it was given; `None` if the bytes are
-    /// the plan's own; `None` where the bytes are the plan's own.
+    /// the plan's own.
     #[must_use]
     pub(crate) fn modified_ms(&self, name: &str) -> Option<TimestampMs> {
         let state = self.state();
@@ -431,8 +431,8 @@ impl Overlay {
         self.state().write(name, content)
     }
 
-    /// Moves the last cut of a file after everything planned so far: what follows the cut must be gone before, so that a
-    /// crash in between does not make it look as if it followed.
+    /// Moves the last cut of a file after everything planned so far: what follows the cut must be gone before, so that
+    /// a crash in between does not make it look as if it followed.
     pub(crate) fn cut_last(&self, name: &str) {
         let mut state = self.state();
         if let Some(at) = state.last_on(name)

@@ -54,7 +54,7 @@ impl Decoding {
     }
 
     /// Finds why the whole batch at `position` is not kept: its records cannot be decoded, its marker cannot be read,
-    /// or it breaks into its producer's transaction; `None` if it is kept; `None` where it is kept.
+    /// or it breaks into its producer's transaction; `None` if it is kept.
     pub(super) fn fault(
         &mut self,
         position: Position,

@@ -16,7 +16,7 @@ use crate::records::builder::end_transaction;
 use crate::records::plain;
 use crate::types::Compression;
 
-/// Keeps what it is told to keep.
+/// Keeps the given offsets.
 struct Chosen {
     verdict: BatchVerdict,
     stays: Vec<bool>,

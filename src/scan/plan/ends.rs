@@ -16,7 +16,7 @@ fn checked(offset: Offset) -> Result<Offset> {
     Ok(offset)
 }
 
-/// Finds the offset at which to begin; `None` if there is nothing to read; `None` where nothing is to be read.
+/// Finds the offset at which to begin; `None` if there is nothing to read.
 pub(super) fn start_of(log: &ListedLog, options: &PlanOptions) -> Result<Option<Offset>> {
     let partition = &log.name().topic_partition;
     if let Some(timestamp) = Timestamp::of(options.starting_timestamp.as_ref(), partition) {
@@ -38,7 +38,7 @@ pub(super) fn start_of(log: &ListedLog, options: &PlanOptions) -> Result<Option<
     })
 }
 
-/// Finds the offset at which to end; `None` for the end of the files; `None` for the end of the files.
+/// Finds the offset at which to end; `None` for the end of the files.
 fn end_of(log: &ListedLog, options: &PlanOptions) -> Result<Option<Offset>> {
     let partition = &log.name().topic_partition;
     if let Some(timestamp) = Timestamp::of(options.ending_timestamp.as_ref(), partition) {
@@ -69,7 +69,7 @@ fn end_of(log: &ListedLog, options: &PlanOptions) -> Result<Option<Offset>> {
 }
 
 /// Finds the offset at which to end, under `read_committed` no further than all transactions are decided; `None` for
-/// the end of the files; `None` for the end of the files.
+/// the end of the files.
 pub(crate) fn stable_end_of(
     log: &ListedLog,
     options: &PlanOptions,

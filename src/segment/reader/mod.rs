@@ -1,7 +1,7 @@
 //! The records of one segment, chunk by chunk: headers checked, checksums compared, blocks decompressed.
 //!
-//! Batches outside the offsets asked for are skipped on their header alone. Those at the edges are checked, as a flipped bit
-//! may have put them there.
+//! Batches outside the offsets asked for are skipped on their header alone. Those at the edges are checked, as a
+//! flipped bit may have put them there.
 
 use crate::compress::Decompressor;
 use crate::error::{Error, Result};
@@ -57,7 +57,7 @@ struct InProgress {
     header: BatchHeader,
     position: Position,
     bytes: RecordBytes,
-    /// Position in the file of the chunk's bytes; `None` for decompressed records; `None` for decompressed records.
+    /// Position in the file of the chunk's bytes; `None` for decompressed records.
     source_position: Option<Position>,
     /// Its records are given before all of them are decoded ([`crate::records::parts`]).
     in_parts: Option<Size>,
@@ -108,8 +108,8 @@ pub(crate) struct SegmentReader {
 }
 
 impl SegmentReader {
-    /// Reads `source` from the batch at `position`, without offsets outside `wanted` and batches that the filter excludes
-    /// as a whole.
+    /// Reads `source` from the batch at `position`, without offsets outside `wanted` and batches that the filter
+    /// excludes as a whole.
     #[must_use]
     pub(crate) fn new(
         mut source: SegmentSource,
@@ -150,8 +150,8 @@ impl SegmentReader {
         self.cursor.next_offset()
     }
 
-    /// Puts the next records into `chunk`, which must be empty. Past damage, a batch that no chunk takes at once may be given
-    /// in parts ([`Chunk::parts`]).
+    /// Puts the next records into `chunk`, which must be empty. Past damage, a batch that no chunk takes at once may be
+    /// given in parts ([`Chunk::parts`]).
     ///
     /// # Errors
     /// Every corruption, with path and position. Records before it are in the chunk.
@@ -188,8 +188,8 @@ impl SegmentReader {
             let batch = self.current.as_ref();
             let in_parts = batch.is_some_and(|batch| batch.in_parts.is_some());
             let is_done = self.take(state, chunk)?;
-            // A large batch may have more than a chunk of records before the first wanted one. What became of one that was
-            // given in parts is heard before anything else comes.
+            // A large batch may have more than a chunk of records before the first wanted one. What became of one that
+            // was given in parts is heard before anything else comes.
             if is_done && in_parts || !is_done && !chunk.is_empty() {
                 return Ok(FillOutcome::Records);
             }
@@ -284,8 +284,8 @@ impl SegmentReader {
         !is_asked_for && (self.filter.exclude(header) || self.options.headers.exclude(header))
     }
 
-    /// Checks one batch and makes it the current one, unless the chunk has all of it; or passes over it. False where the log
-    /// ends here after all.
+    /// Checks one batch and makes it the current one, unless the chunk has all of it; or passes over it. False where
+    /// the log ends here after all.
     #[inline]
     fn begin(
         &mut self,

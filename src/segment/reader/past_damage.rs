@@ -10,8 +10,8 @@ use crate::segment::skipping::{self, OnCorrupt, Skipping, Unread, is_damage};
 use crate::types::{Offset, Position};
 
 impl SegmentReader {
-    /// Goes on after damage, if the options say so. Of a piece of a segment whose headers are known to be in order, the
-    /// offsets are given with which it and the next piece begin.
+    /// Continues after damage, if the options say so. For a piece of a segment whose headers are known to be in order,
+    /// the first offsets of this and of the next piece are given.
     #[must_use]
     pub(crate) fn skipping(
         mut self,
@@ -159,8 +159,8 @@ impl SegmentReader {
         usize::try_from(count).is_ok_and(|count| count <= chunk.room())
     }
 
-    /// The records of the current batch cannot be decoded: passes over it, or fails. What was given of it, past damage, is
-    /// taken back.
+    /// The records of the current batch cannot be decoded: passes over it, or fails. What was given of it, past damage,
+    /// is taken back.
     #[cold]
     pub(super) fn lose_current(
         &mut self,

@@ -117,7 +117,7 @@ pub(crate) struct Resync {
 enum Chain {
     Unknown(Arc<dyn ReadFile>, Bounds),
     InOrder(HeaderChain),
-    /// Not in order, or of no matter.
+    /// Out of order, or not needed.
     None,
 }
 
@@ -141,10 +141,10 @@ impl Resync {
         })
     }
 
-    /// Walks a file whose batches may have any offsets from the first to the last of `offsets`, also such as lie too far
-    /// apart for one segment: past damage, one that is too far from `base_offset` and from the batch before counts only if
-    /// another one follows. A last offset that is too high under a right checksum, by a mistake of its writer, costs its
-    /// own batch, not those after it; [`Resync::new`] gives what a reader has given by then.
+    /// Walks a file whose batches may have any offsets from the first to the last of `offsets`, also such as lie too
+    /// far apart for one segment: past damage, one that is too far from `base_offset` and from the batch before counts
+    /// only if another one follows. A last offset that is too high under a right checksum, by a mistake of its writer,
+    /// costs its own batch, not those after it; [`Resync::new`] gives what a reader has given by then.
     ///
     /// # Errors
     /// As [`Resync::new`].
@@ -485,8 +485,8 @@ impl Resync {
     }
 }
 
-/// Returns whether what comes at `end`, right after a batch under a leader epoch above all before, is under no lower
-/// one: by its header as it stands, or as the file ends there.
+/// Returns whether the batch at `end`, right after a batch with a leader epoch above all before, has no lower one, by
+/// its unchecked header, or the file ends there.
 ///
 /// # Errors
 /// `Io`.

@@ -9,12 +9,13 @@
 //!
 //! # Entries
 //! Every batch is looked at by itself, whatever append it came in. Where it gets entries ([`super::entries`]), they are
-//! (its last offset, its position), and in the time index the largest timestamp so far with the last offset of the batch
-//! that reached it.
+//! (its last offset, its position), and in the time index the largest timestamp so far with the last offset of the
+//! batch that reached it.
 //!
 //! # Index files
-//! They are created when first looked at, at full length, and cut to their entries when the segment is rolled or closed. So
-//! an active segment just rolled may be a `.log` alone. Data comes before its index entries, in writing and in syncing.
+//! They are created when first looked at, at full length, and cut to their entries when the segment is rolled or
+//! closed. So an active segment just rolled may be a `.log` alone. Data comes before its index entries, in writing and
+//! in syncing.
 
 use std::path::Path;
 
@@ -62,8 +63,8 @@ pub struct SegmentSettings {
 pub struct SegmentSummary {
     /// Bytes of the log in it.
     pub size: u64,
-    /// The largest timestamp and the last offset of its batch, once they were asked for: Kafka remembers it, and so truncation
-    /// of a segment that was only ever listed comes to another last time entry.
+    /// The largest timestamp and the last offset of its batch, once they were asked for: Kafka remembers it, and so
+    /// truncation of a segment that was only ever listed comes to another last time entry.
     pub max_timestamp: Option<TimestampOffset>,
     /// The clock when it was opened.
     pub created_ms: TimestampMs,
@@ -87,8 +88,8 @@ pub struct WritableSegment<S: Storage = DiskFolder> {
     /// The largest timestamp, and the last offset of the batch that reached it; from the time index at first.
     max_timestamp: Option<TimestampOffset>,
     entries: EntryInterval,
-    /// Up to here a recovery has checked the batches' checksums: a segment found without indexes is recovered at once, and
-    /// again with those that were not flushed.
+    /// Up to here a recovery has checked the batches' checksums: a segment found without indexes is recovered at once,
+    /// and again with those that were not flushed.
     checked: Position,
 }
 
@@ -223,9 +224,9 @@ impl<S: Storage> WritableSegment<S> {
         self.time_index.get()
     }
 
-    /// Gives both indexes their full length, as the loader does to the active segment's. Entries that have no room then go,
-    /// as they are hints, and the next append goes to another segment. (Kafka does not open the log.) Returns whether all
-    /// had room.
+    /// Gives both indexes their full length, as the loader does to the active segment's. Entries that have no room then
+    /// go, as they are hints, and the next append goes to another segment. (Kafka does not open the log.) Returns
+    /// whether all had room.
     ///
     /// # Errors
     /// `Io`, `InvalidArgument` for a size that holds no entry.
@@ -271,8 +272,8 @@ impl<S: Storage> WritableSegment<S> {
     ///
     /// # Errors
     /// `Refused` (`SegmentOffsetOverflow`) for offsets too far from the base, with nothing written; `Refused`
-    /// (`IndexFull`) where an index fills up in the middle, and then the bytes are written (as in Kafka, which rolls before
-    /// the next append); `Io`.
+    /// (`IndexFull`) where an index fills up in the middle, and then the bytes are written (as in Kafka, which rolls
+    /// before the next append); `Io`.
     pub fn append(
         &mut self,
         last_offset: Offset,
@@ -409,7 +410,7 @@ impl<S: Storage> WritableSegment<S> {
         self.close_indexes();
     }
 
-    /// Closes the indexes as they are; whoever asks for one opens it again.
+    /// Closes the indexes as they are; the next use of one opens it again.
     pub(crate) fn close_indexes(&mut self) {
         self.offset_index.close_handler();
         self.time_index.close_handler();

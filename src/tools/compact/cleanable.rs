@@ -30,7 +30,7 @@ impl Cleanable {
     /// Looks at a log whose last pass ended at `checkpoint`.
     ///
     /// # Errors
-    /// `Io`; what is wrong with the first batch of a segment, or with a time index.
+    /// `Io`; a fault in the first batch of a segment, or with a time index.
     pub fn of<S: Storage>(
         log: &mut WritableLog<S>,
         checkpoint: Option<Offset>,

@@ -1,8 +1,9 @@
-//! The `.log` of a segment that passes have made and that was not kept: computed again from the log as it was, piece by piece.
+//! The `.log` of a segment that passes have made and that was not kept: computed again from the log as it was, piece by
+//! piece.
 //!
-//! What the passes decided of each batch is known ([`Fates`]); carrying it out again gives the same bytes. The passes of a run
-//! have one clock, and what a batch becomes in several of them is what it becomes when all the records go at once, but for the
-//! first step of a batch of another form ([`CleanedHistory`]).
+//! What the passes decided of each batch is known ([`Fates`]); carrying it out again gives the same bytes. The passes
+//! of a run have one clock, and what a batch becomes in several of them is what it becomes when all the records go at
+//! once, but for the first step of a batch of another form ([`History`]).
 
 use std::io;
 use std::mem;
@@ -52,7 +53,7 @@ pub(super) struct CleanedChunk {
     pub(super) place: SourcePosition,
 }
 
-/// Outcome of batches, by their last offsets. All others are unchanged. All others are as they were.
+/// Outcome of batches, by their last offsets. All others are unchanged.
 #[derive(Debug, Default)]
 struct Fates {
     deleted: OffsetSet,
@@ -95,8 +96,8 @@ impl Fates {
 /// Outcome of batches, in the order of their steps.
 #[derive(Debug, Default)]
 pub(super) struct DecisionLog {
-    /// Of batches that have another form afterwards: magic 0 and 1 become magic 2, with other ends, and a delete horizon below
-    /// 0 goes.
+    /// Of batches that have another form afterwards: magic 0 and 1 become magic 2, with other ends, and a delete
+    /// horizon below 0 goes.
     first: Fates,
     /// Of all others.
     rest: Fates,

@@ -14,9 +14,9 @@
 //! | here | one pass: keys are taken in, then segments are written again |
 //!
 //! # A pass
-//! Keys from the first dirty offset on are taken into the map, until it is full or nothing more may be compacted. Then all
-//! segments up to there are written again, without the records that the map knows a later one of, and take the place of the
-//! old ones. What has no key goes. The next pass begins where this one ended.
+//! Keys from the first dirty offset on are taken into the map, until it is full or nothing more may be compacted. Then
+//! all segments up to there are written again, without the records that the map knows a later one of, and take the
+//! place of the old ones. What has no key goes. The next pass begins where this one ended.
 //!
 //! | stays | until |
 //! |---|---|
@@ -74,8 +74,8 @@ pub struct CleanerSettings {
     pub map_bytes: usize,
     /// `log.cleaner.io.buffer.load.factor`: how full the map may become.
     pub load_factor: f64,
-    /// Hold each batch's checksum against its bytes, and its offsets against those before, which Kafka does not: a damaged
-    /// batch is then an error, not compacted.
+    /// Hold each batch's checksum against its bytes, and its offsets against those before, which Kafka does not: a
+    /// damaged batch is then an error, not compacted.
     pub checks_batches: bool,
 }
 
@@ -164,7 +164,7 @@ impl Cleaner {
         self.rehearsal = Some(rehearsal);
     }
 
-    /// A log of so many bytes begins, of which is told how far it has come.
+    /// Begins a log of so many bytes, whose progress is reported.
     fn begin(&mut self, size: u64) {
         self.meter.begin(size);
     }
@@ -177,8 +177,8 @@ impl Cleaner {
     /// One pass over a log (`Cleaner.doClean`).
     ///
     /// # Errors
-    /// `CorruptRecord`, `InvalidRecord`, `UnsupportedFormat` where a batch cannot be read; segments that were finished before
-    /// are replaced then, the others as they were. `OutOfMemory`, `Io`; `Interrupted`.
+    /// `CorruptRecord`, `InvalidRecord`, `UnsupportedFormat` where a batch cannot be read; segments that were finished
+    /// before are replaced then, the others as they were. `OutOfMemory`, `Io`; `Interrupted`.
     pub fn clean<S: Storage>(
         &mut self,
         log: &mut WritableLog<S>,

@@ -70,7 +70,7 @@ impl WalkedTransactions {
     /// Looks at the next batch.
     ///
     /// # Errors
-    /// What is wrong with the record of a control batch, positions counted from the beginning of the batch.
+    /// Faults in the record of a control batch, positions counted from the beginning of the batch.
     pub(super) fn meet(&mut self, batch: &[u8], header: &BatchHeader) -> Result<Decision> {
         self.begin_up_to(header.last_offset());
         if header.is_control() {

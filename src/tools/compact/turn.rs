@@ -119,7 +119,7 @@ impl CleanedTo for CleanerLine<'_> {
 pub struct CleaningPass {
     /// Range of the compaction.
     pub cleanable: Cleanable,
-    /// Statistics of the passes; `None` if compaction was not worth it; `None` where it was not worth it.
+    /// Statistics of the passes; `None` if compaction was not worth it.
     pub outcome: Option<Result<CleanerStats>>,
 }
 

@@ -84,8 +84,7 @@ impl RawSlots {
         Ok(entry.map_or(0, |entry| entry.position))
     }
 
-    /// Checks what a broker checks when it starts (`sanityCheck`): `ordered` says whether the entries make sense:
-    /// `ordered` says whether the entries make sense.
+    /// Checks what a broker checks when it starts (`sanityCheck`): `ordered` says whether the entries make sense.
     fn sanity_check(&self, last_offset: Offset, ordered: Result<(), Error>) -> Result<()> {
         let path = self.bytes.path();
         if self.len() > 0 && last_offset < self.base_offset {

@@ -14,7 +14,7 @@
 //! | `control` | what control records say |
 //! | `decoded` | keys and payloads of internal topics |
 //! | `walk` | batch to batch, nothing checked |
-//! | `findings` | what is told at the end |
+//! | `findings` | the findings printed at the end |
 //! | `target` | names of files as Java gives them |
 //! | `text` | the buffer, numbers, Java's reading of UTF-8 |
 
@@ -104,15 +104,15 @@ impl Default for Options {
     }
 }
 
-/// Dumps `files`, each with the name to show, in their order to `out`, and tells what was found on the way on `err`.
+/// Dumps `files`, each with the name to show, in their order to `out`, and prints the findings to `err`.
 ///
-/// Returns whether something is wrong: an invalid batch, bytes after the last one, an index that contradicts its log,
-/// a corrupt snapshot, offsets that step back. Gaps between offsets are told but are not damage. A reader of the output
-/// that goes away ends the run early and is no error.
+/// Returns whether something is wrong: an invalid batch, bytes after the last one, an index that contradicts its log, a
+/// corrupt snapshot, offsets that step back. Gaps between offsets are printed but are not damage. A reader that closes
+/// the output ends the run early, which is not an error.
 ///
 /// # Errors
-/// What ends the real tool too, once everything before it is printed: a batch length or a record that makes no sense, an
-/// index that points outside its log or fails its sanity check, a file that cannot be read.
+/// What ends the real tool too, once everything before it is printed: a batch length or a record that makes no sense,
+/// an index that points outside its log or fails its sanity check, a file that cannot be read.
 pub(crate) fn dump(
     files: &[(PathBuf, PathBuf)],
     options: &Options,

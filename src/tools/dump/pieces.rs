@@ -1,8 +1,8 @@
 //! A log printed in pieces by several threads; the text is that of one.
 //!
-//! The caller's thread goes from header to header to see where pieces end, and writes their text in order. A piece of few
-//! bytes may be very much text, as of records that compressed well: whoever comes to [`Limits::most_kept`] gives up, and the
-//! caller's thread prints that piece to its end without keeping it.
+//! The caller's thread goes from header to header to see where pieces end, and writes their text in order. A piece of
+//! few bytes may give a lot of text if its records compressed well: a thread that reaches [`Limits::most_kept`] gives
+//! up, and the caller's thread prints that piece to its end without keeping it.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -57,8 +57,7 @@ struct DumpedPiece {
     text: Vec<u8>,
     sequence: Sequence,
     findings: DumpFindings,
-    /// End of the last whole batch, or the error that ended printing; `None` if the text is too long; `None` if the
-    /// text is too long.
+    /// End of the last whole batch, or the error that ended printing; `None` if the text is too long.
     reached: Option<Result<Position>>,
 }
 
@@ -203,7 +202,7 @@ impl Iterator for PieceRanges {
         }
         while self.position.saturating_sub(start) < self.size {
             let Ok(Some(frame)) = frame_at(&mut self.log, self.position, self.end) else {
-                // Whoever prints the piece comes to the same, and says what it is.
+                // The thread that prints the piece meets the same error and reports it.
                 self.position = self.end;
                 break;
             };
@@ -220,7 +219,7 @@ mod tests {
 
     use super::*;
 
-    /// Text, what is told at the end, and how it ended.
+    /// Text, the findings for the end, and how it ended.
     type Dumped = (String, String, String);
 
     /// Dumps a file, in pieces or by one thread.

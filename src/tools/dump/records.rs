@@ -21,7 +21,7 @@ use crate::types::{Compression, NO_SEQUENCE, NO_TIMESTAMP, Offset, TimestampMs, 
 pub(super) struct DumpedRecord<'a> {
     pub(super) offset: Offset,
     pub(super) timestamp: TimestampMs,
-    /// The key's length as it is printed: -1 for null; of a message as it stands.
+    /// The key's length as it is printed: -1 for null; for a message, the field itself.
     pub(super) key_size: i32,
     pub(super) value_size: i32,
     /// The key; `None` for null, and where a message's stated length leads out of it.

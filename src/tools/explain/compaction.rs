@@ -53,8 +53,7 @@ pub(super) fn open_transaction(
 /// State of a partition for a cleaner.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CleanerState {
-    /// End of its last pass; `None` if the cleaner's checkpoint does not have the partition; `None` where the cleaner's
-    /// checkpoint does not have the partition.
+    /// End of its last pass; `None` if the cleaner's checkpoint does not have the partition.
     pub(super) cleaned: Option<Offset>,
     pub(super) dirtiness: Dirtiness,
     pub(super) is_due: bool,

@@ -129,8 +129,8 @@ pub(crate) struct SegmentRow {
     rolled_by: Option<&'static str>,
 }
 
-/// Explains every live partition of a log dir but the metadata log, or one partition: a row for each segment, and what is
-/// wrong with those partitions that cannot be read.
+/// Explains every live partition of a log dir but the metadata log, or one partition: a row for each segment, and what
+/// is wrong with those partitions that cannot be read.
 ///
 /// # Errors
 /// `Io` for a path that does not exist, `InvalidArgument` for one that holds no logs.
@@ -212,7 +212,7 @@ fn explain_partition(
         .get(&folder.name.topic_partition)
         .copied();
     log.ask(|log| {
-        // Damage is told by others.
+        // Damage is not reported here.
         let log = &log.clone().on_corrupt(OnCorrupt::Skip);
         let ages = ages(log, config)?;
         let end = log.log_end_offset()?;
@@ -358,7 +358,8 @@ fn verdicts(
     ages.iter().enumerate().map(&mut verdict).collect()
 }
 
-/// The record with the largest timestamp of segment `n`, and what is odd about it. Damage on the way tells nothing here.
+/// The record with the largest timestamp of segment `n`, and what is odd about it. Damage on the way tells nothing
+/// here.
 fn pinned(log: &ListedLog, ages: &[SegmentAge], n: usize, now_ms: TimestampMs) -> Option<Pin> {
     let (age, segment) = (ages.get(n)?, log.segments().get(n)?);
     if age.is_from_mtime {

@@ -17,8 +17,8 @@ use crate::types::Offset;
 const OFFSET_ENTRY: u64 = 8;
 const TIME_ENTRY: u64 = 12;
 
-/// The reason of each segment; `None` of the active one. `unknown` where none held: an administrator or a compaction ended
-/// it, or the settings were others.
+/// The reason of each segment; `None` of the active one. `unknown` where none held: an administrator or a compaction
+/// ended it, or the settings were others.
 pub(super) fn reasons(
     log: &ListedLog,
     first: &[Option<BatchHeader>],
@@ -39,7 +39,7 @@ pub(super) fn reasons(
 /// The first batch of each segment; `None` of an empty one.
 ///
 /// # Errors
-/// `Io`, or what is wrong with the first header of a segment.
+/// `Io`, or a fault in the first header of a segment.
 pub(super) fn first_batches(log: &ListedLog) -> Result<Vec<Option<BatchHeader>>> {
     log.segments().iter().map(first_batch).collect()
 }

@@ -5,7 +5,7 @@
 //! | `options`, `job` | what may be asked, and what other tools add |
 //! | `source` | what a path stands for |
 //! | `planned` | what is to become of each partition |
-//! | `refused` | what is wrong with the partitions that are left alone |
+//! | `refused` | errors of the partitions that are not recovered |
 //! | `carry_out` | doing it, in place or elsewhere |
 //! | `beside` | what else is in the source: copied, or left behind |
 //! | `unwritten` | a new directory as it would be, for who continues from there in a dry run |
@@ -19,9 +19,9 @@
 //! everything flushed, indexes trimmed, a producer snapshot at the log end, the checkpoints in line with the logs
 //! ([`crate::write::checkpoints`]). Of one partition, only its own lines change in the checkpoints that are there.
 //!
-//! The marker goes before the first change, as at a start, and comes back in the end as it was, as at a stop. But it tells
-//! the controller that nothing acknowledged was lost (KIP-966): none is made where there was none, and none is left where
-//! the caller said that it lies, or where bytes of a log were cut.
+//! The marker goes before the first change, as at a start, and comes back in the end as it was, as at a stop. But it
+//! tells the controller that nothing acknowledged was lost (KIP-966): none is made where there was none, and none is
+//! left where the caller said that it lies, or where bytes of a log were cut.
 
 mod beside;
 mod carry_out;
@@ -62,9 +62,9 @@ use crate::write::storage::write_checkpoints;
 /// Recovers a log dir, or one partition folder of it.
 ///
 /// # Errors
-/// Where a partition is refused ([`OnLoss`]): the error that Kafka stops at, or the loss; it names all that are refused,
-/// and nothing has been changed then. `InvalidArgument` for an `out` that lies inside of the source, `Io`, also for one
-/// that is not empty. `Interrupted` before the first change in place, or with `out` empty.
+/// Where a partition is refused ([`OnLoss`]): the error that Kafka stops at, or the loss; it names all that are
+/// refused, and nothing has been changed then. `InvalidArgument` for an `out` that lies inside of the source, `Io`,
+/// also for one that is not empty. `Interrupted` before the first change in place, or with `out` empty.
 pub fn recover(path: &Path, options: &RecoverySettings) -> Result<RecoveryReport> {
     run(path, RecoveryJob::new(options))
 }

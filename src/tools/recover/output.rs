@@ -1,8 +1,8 @@
-//! A directory that a result is written into: new, outside of its source, and empty again where the work does not come to
-//! its end. What is half there would look like a log.
+//! A directory that a result is written into: new, outside of its source, and empty again where the work does not come
+//! to its end. What is half there would look like a log.
 //!
-//! A killed process leaves what it wrote. [`UNFINISHED`] is there before the first file, and goes after the last one is on
-//! the device; the next run with the same source removes what is left and starts over.
+//! A killed process leaves what it wrote. [`UNFINISHED`] is there before the first file, and goes after the last one is
+//! on the device; the next run with the same source removes what is left and starts over.
 
 use std::fs;
 use std::io;
@@ -27,8 +27,8 @@ pub(crate) fn check_out(path: &Path, out: &Path) -> Result<()> {
     check_output(out, [path], name.as_deref())
 }
 
-/// Refuses a partition that is to stand in a log dir of its own, and has no name by which a broker would find it there: the
-/// path is a copy with another name, or a link.
+/// Refuses a partition that is to stand in a log dir of its own, and has no name by which a broker would find it there:
+/// the path is a copy with another name, or a link.
 pub(super) fn check_named(is_in_log_dir: bool, partition: &PartitionFolder) -> Result<()> {
     let name = FolderName::parse(&folder_name(&partition.path));
     if is_in_log_dir || name.is_some_and(|name| name.state == FolderState::Live) {
@@ -94,7 +94,7 @@ struct Unfinished<'a> {
 
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
-        // What it ends with is the error that is told; there is none to tell besides.
+        // The error that ended the work is reported; this one would hide it.
         let _ = empty(self.out);
         if !self.was_there {
             let _ = fs::remove_dir(self.out);
@@ -102,8 +102,8 @@ impl Drop for Unfinished<'_> {
     }
 }
 
-/// Does what fills `out` with a result from `source`: whole, or not at all. All of it is on the device then. The note that it
-/// is not finished stays unless `finishes`.
+/// Does what fills `out` with a result from `source`: whole, or not at all. All of it is on the device then. The note
+/// that it is not finished stays unless `finishes`.
 ///
 /// # Errors
 /// Those of the work; `Io` where another process has written there since [`check_out`]; `Interrupted`.

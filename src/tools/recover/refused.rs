@@ -70,8 +70,7 @@ impl From<RefusedPartition> for Error {
 pub(super) struct Refusals(Vec<RefusedPartition>);
 
 impl Refusals {
-    /// Unwraps the result for a partition; `None` if it is refused, and the others are still to be examined; `None`
-    /// where it is refused, and the others are still to be looked at.
+    /// Unwraps the result for a partition; `None` if it is refused, and the others are still to be examined.
     pub(super) fn sort_out<T>(&mut self, made: Result<T, RefusedPartition>) -> Result<Option<T>> {
         match made {
             Ok(made) => Ok(Some(made)),

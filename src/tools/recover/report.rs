@@ -85,7 +85,7 @@ impl PartitionReport {
     }
 }
 
-/// A segment without an index is checked as it is opened, and again with the others; that is told once.
+/// A segment without an index is checked when it is opened, and again with the others; it is reported once.
 fn said_once(notes: &[Note]) -> Vec<Note> {
     let mut told: Vec<Note> = Vec::new();
     for note in notes {

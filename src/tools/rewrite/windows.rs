@@ -1,5 +1,5 @@
-//! Batches on their way from a log's segments into the output, a window at a time: read, filtered by one of several threads
-//! ([`crate::tools::threads`]), written.
+//! Batches on their way from a log's segments into the output, a window at a time: read, filtered by one of several
+//! threads ([`crate::tools::threads`]), written.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -19,8 +19,8 @@ use crate::segment::walk::LogWalk;
 use crate::segment::writer::WritableSegment;
 use crate::types::{Offset, Position, TimestampMs};
 
-/// Bytes of batches that are filtered together: little enough for the second-level cache, and enough to be worth waking a
-/// thread.
+/// Bytes of batches that are filtered together: little enough for the second-level cache, and enough to be worth waking
+/// a thread.
 const WINDOW: usize = 256 << 10;
 
 /// Facts about the beginning of a segment, for the output.
@@ -175,7 +175,7 @@ pub(super) struct Worker<'a> {
 
 impl Worker<'_> {
     /// # Errors
-    /// What is wrong with the records of a batch.
+    /// Faults in the records of a batch.
     pub(super) fn work(&mut self, window: &mut Window) -> Result<()> {
         self.dropping.go_on_at(window.next_offset);
         for placed in &window.batches {

@@ -81,8 +81,8 @@ codes! {
     // FileLogInputStream.nextBatch ends where the size leads beyond the file.
     BATCH_TORN "batch-torn" Error "the rest of the batch is gone; restore the segment from a replica";
     BATCH_FOREIGN "batch-foreign" Error "bytes of something else; kafkalog recover --salvage keeps the batches around them, or restore the segment from a replica";
-    // ProducerAppendInfo.appendDataBatch (InvalidTxnStateException), EndTransactionMarker.deserialize (IllegalArgumentException), both
-    // of LogSegment.recover and UnifiedLog.loadProducersFromRecords
+    // ProducerAppendInfo.appendDataBatch (InvalidTxnStateException), EndTransactionMarker.deserialize
+    // (IllegalArgumentException), both of LogSegment.recover and UnifiedLog.loadProducersFromRecords
     BATCH_TRANSACTION "batch-transaction" Error "a broker that reads this batch at its start does not load the log; kafkalog recover --salvage leaves it out";
     // DefaultRecordBatch.iterator counts on the header alone.
     BATCH_OFFSETS "batch-offsets" Error "record offsets contradict the header: its writer was faulty; consumers may skip or repeat records";
@@ -99,11 +99,13 @@ codes! {
     TORN_TAIL "torn-tail" Warning "a crash in the middle of a write left it; a broker that recovers the log cuts it off, with the segments after it, if any: kafkalog recover --salvage keeps those";
     // FileRecords.open (preallocate), LogSegment.recover
     ZERO_TAIL "zero-tail" Info "room that a broker allocates ahead, left by a crash; recovery cuts it off";
-    // LogLoader.recoverLog, from the recovery point on; elsewhere FileLogInputStream.nextBatch (CorruptRecordException).
+    // LogLoader.recoverLog, from the recovery point on; elsewhere FileLogInputStream.nextBatch
+    // (CorruptRecordException).
     ZERO_TAIL_CLOSED "zero-tail-closed" Warning "nothing is lost: a power cut left it; a broker that recovers the segment cuts it off with all segments after it, one that stopped cleanly or had flushed the segment leaves it, and its consumers fail there; kafkalog recover refuses the first and leaves the second, recover --salvage cuts the zeros alone";
     // LogLoader.recoverLog recovers nothing after a clean stop, and FileRecords.append continues after the zeros.
     ZERO_TAIL_CLEAN "zero-tail-clean" Error "the clean-shutdown marker is wrong: remove it so that the broker recovers the log";
-    // LogLoader.loadSegmentFiles, LogSegment.sanityCheck: without .index the segment is recovered; a new .timeindex alone is cut to 0.
+    // LogLoader.loadSegmentFiles, LogSegment.sanityCheck: without .index the segment is recovered; a new .timeindex
+    // alone is cut to 0.
     INDEX_MISSING "index-missing" Info "a broker rebuilds all indexes of a segment without .index at its start; a .timeindex alone it leaves empty: rebuild the indexes";
     // AbstractIndex.<init> maps whole entries; only TransactionIndex.sanityCheck runs at a start.
     INDEX_LENGTH "index-length" Warning "rebuild the indexes";
@@ -140,17 +142,20 @@ codes! {
     EPOCHS_MISMATCH "epochs-mismatch" Warning "a follower may truncate at the wrong offset; remove the file and rebuild the indexes, which writes it again from the log";
     // LogLoader.load (truncateFromEndAsyncFlush)
     EPOCHS_BEYOND_END "epochs-beyond-end" Warning "records of this epoch are missing, or were cut; a broker drops the entry at its start";
-    // CheckpointFileWithFailureHandler.read takes the log dir offline; without a file LogManager.loadLogs uses offset 0.
+    // CheckpointFileWithFailureHandler.read takes the log dir offline; without a file LogManager.loadLogs uses offset
+    // 0.
     CHECKPOINT_UNREADABLE "checkpoint-unreadable" Error "a broker takes the log dir offline; remove the file: a broker then begins at offset 0 or at the first segment";
     // UnifiedLog.updateHighWatermark, LogLoader.load: a log start above the end drops the log.
     CHECKPOINT_BEYOND_END "checkpoint-beyond-end" Error "the log has lost its end, or belongs to another time than the checkpoint; restore it from a replica";
     // UnifiedLog.updateHighWatermark, LogCleanerManager.cleanableOffsets
     CHECKPOINT_ORDER "checkpoint-order" Warning "a broker moves the offset into the log when it first uses it";
-    // LogManager.checkpointRecoveryOffsetsInDir, ReplicaManager.checkpointHighWatermarks, LogCleanerManager.updateCheckpoints
+    // LogManager.checkpointRecoveryOffsetsInDir, ReplicaManager.checkpointHighWatermarks,
+    // LogCleanerManager.updateCheckpoints
     CHECKPOINT_STALE "checkpoint-stale" Info "a broker removes the line when it next writes the file";
     // LogManager.loadLog (IllegalStateException)
     DUPLICATE_PARTITION "duplicate-partition" Error "a broker does not start with it; move the shorter or older folder away";
-    // MetaPropertiesEnsemble.Loader.load, KafkaRaftServer.initializeLogDirs; PartitionMetadataFile.read takes the log dir offline.
+    // MetaPropertiesEnsemble.Loader.load, KafkaRaftServer.initializeLogDirs; PartitionMetadataFile.read takes the log
+    // dir offline.
     IDENTITY_UNREADABLE "identity-unreadable" Error "a broker does not start with it, or takes the log dir offline; restore it, or write it again with the ids of the others";
     // KafkaRaftServer.initializeLogDirs; before KRaft KafkaServer.startup wrote it.
     IDENTITY_MISSING "identity-missing" Info "a broker writes it, or has to be told to format the directory";
@@ -178,8 +183,9 @@ codes! {
     // MetadataDelta.replay, MetadataRecordSerde.read; MetadataLoader's fault handler ends a controller.
     METADATA_RECORD "metadata-record" Error "a controller ends at this record; restore the metadata log from another one";
     METADATA_UNKNOWN "metadata-unknown" Warning "a newer Kafka wrote the record: what it says is left out of topics, explain, rescue and the like; use a newer kafkalog";
-    // LogLoader.removeTempFilesAndCollectSwapFiles and LogManager.loadLog (.deleted, .cleaned, .swap, -delete), ReplicaManager.maybeAddLogDirFetchers
-    // (-future), KafkaMetadataLog.recoverSnapshots (.part), CheckpointFile.write (.tmp: the next one writes over it)
+    // LogLoader.removeTempFilesAndCollectSwapFiles and LogManager.loadLog (.deleted, .cleaned, .swap, -delete),
+    // ReplicaManager.maybeAddLogDirFetchers (-future), KafkaMetadataLog.recoverSnapshots (.part), CheckpointFile.write
+    // (.tmp: the next one writes over it)
     LEFTOVER "leftover" Info "a broker finishes, removes or overwrites it by itself";
     // LogManager.addStrayLog: it is loaded, not served, and kept.
     STRAY_FOLDER "stray-folder" Info "a broker serves none of it and never removes it: export what is still wanted, then delete it";
@@ -238,8 +244,7 @@ impl Finding {
         }
     }
 
-    /// Converts an error about `file` to a finding under `code`; [`UNREADABLE`] if it is the operating system's;
-    /// [`UNREADABLE`] where the system said it.
+    /// Converts an error about `file` to a finding under `code`; [`UNREADABLE`] if it is the operating system's.
     #[must_use]
     pub(super) fn of_error(code: &'static Code, file: &Path, error: &Error) -> Self {
         match (error, error.as_fault()) {

@@ -1,5 +1,4 @@
-//! Identity of a directory: `meta.properties`, `partition.metadata`, `quorum-state`, `.kafka_cleanshutdown`:
-//! `meta.properties`, `partition.metadata`, `quorum-state`, `.kafka_cleanshutdown`.
+//! Identity of a directory: `meta.properties`, `partition.metadata`, `quorum-state`, `.kafka_cleanshutdown`.
 //!
 //! | file | rules |
 //! |---|---|
@@ -24,7 +23,7 @@ use crate::log::dir::{CLEAN_SHUTDOWN, META_PROPERTIES, read_parsed};
 /// Voters and votes of a KRaft node.
 pub(super) const QUORUM_STATE: &str = "quorum-state";
 
-/// Reads a file, if there is one; what is wrong with it is a finding.
+/// Reads a file, if there is one; its faults are findings.
 fn read<T>(
     path: &Path,
     code: &'static Code,
@@ -60,8 +59,8 @@ fn check_meta(properties: &BTreeMap<String, String>) -> Result<()> {
         Some(text) if text.trim().parse::<i32>().is_ok() => Ok(()),
         found => Err(fault(key, "a number", found)),
     };
-    // Brokers up to 2.7 refuse a file without a version. Later ones take it for version 0, and those of KRaft end for want
-    // of the node's id (`KafkaRaftServer.initializeLogDirs`).
+    // Brokers up to 2.7 refuse a file without a version. Later ones take it for version 0, and those of KRaft end for
+    // want of the node's id (`KafkaRaftServer.initializeLogDirs`).
     match get("version").map_or("", |version| version.trim()) {
         "0" => number("broker.id")?,
         "1" => {

@@ -1,7 +1,7 @@
 //! A `.log`, and a KRaft snapshot: every batch, and what its neighbours and the files beside it say of it.
 //!
-//! One thread walks from header to header; checksums and records are checked in jobs of the [`VerifyPool`]. What stands beside
-//! the log is compared on the way ([`CompanionFile`]), so memory does not grow with the number of batches.
+//! One thread walks from header to header; checksums and records are checked in jobs of the [`Pool`]. What stands
+//! beside the log is compared on the way ([`Beside`]), so memory does not grow with the number of batches.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -60,7 +60,7 @@ pub(super) trait CompanionFile {
 /// Verifies a segment's `.log`.
 ///
 /// # Errors
-/// `Interrupted`, `Internal`, `OutOfMemory`. What is wrong with the file is a finding.
+/// `Interrupted`, `Internal`, `OutOfMemory`. Faults in the file are findings.
 pub(super) fn check(
     segment: &LogSegment,
     reading: Reading,

@@ -1,4 +1,4 @@
-//! `verify`: reads every file of log dirs, partition folders or single files, and says what is wrong with them. Nothing
+//! `verify`: reads every file of log dirs, partition folders or single files, and reports their faults. Nothing
 //! is written, locked or changed.
 //!
 //! Rules are Kafka's, of every version since 0.8: what any broker writes, running, stopped or killed, is at most an
@@ -94,8 +94,8 @@ enum TaskResult {
 /// Verifies log dirs, partition folders and files.
 ///
 /// # Errors
-/// `Io` for a path that does not exist or cannot be listed, `InvalidArgument` for a directory without any of Kafka's files,
-/// `Interrupted`, `OutOfMemory`. What is wrong with a file is a finding.
+/// `Io` for a path that does not exist or cannot be listed, `InvalidArgument` for a directory without any of Kafka's
+/// files, `Interrupted`, `OutOfMemory`. Faults in a file are findings.
 pub(crate) fn verify(paths: &[PathBuf], options: &VerifyOptions) -> Result<Vec<Finding>> {
     let mut found = Vec::new();
     let mut targets = Vec::new();

@@ -1,7 +1,8 @@
 //! Threads that verify the segments of many partitions, and help each other with large ones.
 //!
 //! A thread takes a segment, walks it header to header, and cuts off jobs: a window of the file with the batches in it.
-//! Idle threads take jobs first, so one large segment keeps all of them busy. Whoever waits for its own jobs works on any.
+//! Idle threads take jobs first, so one large segment keeps all of them busy. A thread that waits for its own jobs
+//! works on any.
 //!
 //! The calling thread is one of them: it alone hears of interruptions ([`interrupt`]), and has the others stop.
 

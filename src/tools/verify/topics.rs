@@ -1,7 +1,7 @@
 //! Partition folders against the cluster's metadata log, as a KRaft broker compares them at its start: a folder whose
 //! topic the log lacks by that id, or that has no id, is stray, and so is one of a partition that other nodes have
-//! (`LogManager.isStrayReplica`). The broker renames it to `TOPIC-PARTITION.ID-stray` and serves none of it. A partition
-//! that the node should have and that is in none of its directories begins empty.
+//! (`LogManager.isStrayReplica`). The broker renames it to `TOPIC-PARTITION.ID-stray` and serves none of it. A
+//! partition that the node should have and that is in none of its directories begins empty.
 //!
 //! | the folder, its `partition.metadata` | the metadata log | finding |
 //! |---|---|---|
@@ -17,9 +17,9 @@
 //! Several metadata logs of a cluster are compared by their ends: the longest counts. One in which
 //! changes are missing says nothing here.
 //!
-//! What a replay of each of them comes upon is a finding, too: changes that are missing (`metadata-gap`, and `metadata-cut` at
-//! the log's end, as far as another file shows it), records of a newer
-//! Kafka (`metadata-unknown`), records that Kafka refuses (`metadata-record`).
+//! What a replay of each of them comes upon is a finding, too: changes that are missing (`metadata-gap`, and
+//! `metadata-cut` at the log's end, as far as another file shows it), records of a newer Kafka (`metadata-unknown`),
+//! records that Kafka refuses (`metadata-record`).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -53,7 +53,7 @@ pub(super) fn compare(dirs: &[Contents], findings: &mut Findings) -> Result<()> 
             }
             let chosen = match choose(slice::from_ref(&folder.path), LogEnd::State) {
                 Ok(chosen) => chosen,
-                // What is wrong with its files is a finding about them.
+                // Faults in its files are findings about them.
                 Err(error) if error.is_of_the_files() => continue,
                 Err(error) => return Err(error),
             };

@@ -229,7 +229,7 @@ impl DirHandle {
 
 impl Drop for DirHandle {
     fn drop(&mut self) {
-        // Whoever wants to know whether it went well closes it.
+        // A caller who needs the result calls `close`.
         let _ = self.close();
     }
 }

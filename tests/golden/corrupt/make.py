@@ -141,7 +141,7 @@ sound. Records: how many stand before the damage. No case may panic, hang, or ta
 
 @dataclass(frozen=True)
 class Case:
-    """What is wrong, what must stop it, and where."""
+    """Damage, the error that must stop it, and its place."""
 
     name: str
     stop: str

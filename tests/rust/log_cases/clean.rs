@@ -238,7 +238,6 @@ fn contents(log: &[u8]) -> Vec<String> {
 }
 
 /// Compares the files with Kafka's. For a log with compressed batches, positions in indexes and sizes are not compared.
-/// Of a log with compressed batches, positions in indexes and sizes are not compared.
 fn compare_files(case: &Case, folder: &Path) -> Vec<String> {
     let differences = case.compare_tree(folder);
     if !has_compressed(&case.folder.join("before")) {

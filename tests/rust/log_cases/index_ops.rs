@@ -1,5 +1,5 @@
-//! `OffsetIndex` and `TimeIndex`, operation for operation: answers, the object's state and the file's length after each,
-//! the file's bytes at the end.
+//! `OffsetIndex` and `TimeIndex`, operation for operation: answers, the object's state and the file's length after
+//! each, the file's bytes at the end.
 
 use std::fmt::Display;
 use std::fs::{self, OpenOptions};
@@ -15,8 +15,7 @@ use serde_json::{Value, json};
 use super::{Case, Outcome, run_all};
 
 /// Finds out why Kafka's own object is broken after this error. From there on it answers with exceptions out of that
-/// state, and its file holds bytes in wrong places. What it answers from there on are exceptions out of that state, and
-/// its file holds bytes in wrong places.
+/// state, and its file holds bytes in wrong places.
 fn breaks(is_time: bool, op: &Value, kafka: &Value) -> Option<&'static str> {
     let (error, size) = (kafka.get("error")?, kafka["file_size"].as_i64()?);
     match (op["op"].as_str()?, class(error)) {
@@ -171,8 +170,7 @@ fn class(error: &Value) -> &str {
 }
 
 /// Returns whether an error of ours is Kafka's. Exceptions out of a closed object, or out of its buffer, are crashes of
-/// its own: any error of ours will do. Exceptions out of a closed object, or out of its buffer, are crashes of its own:
-/// any error of ours will do.
+/// its own: any error of ours will do.
 fn is_same(kafka: &Value, ours: &Error) -> bool {
     match class(kafka) {
         "NullPointerException"

@@ -1,13 +1,13 @@
 //! Kafka's own before and after states, and ours.
 //!
-//! A corpus of these cases holds `<kind>/<case>/{config.json,input.jsonl,before/,after/,result.jsonl}` and states shared
-//! by several cases in `<kind>/_base/`. Its root is `KAFKALOG_LOG_CORPUS`, else the selection in `tests/golden/log`:
-//! `cargo test --release --test rust log_cases`.
+//! A corpus of these cases holds `<kind>/<case>/{config.json,input.jsonl,before/,after/,result.jsonl}` and states
+//! shared by several cases in `<kind>/_base/`. Its root is `KAFKALOG_LOG_CORPUS`, else the selection in
+//! `tests/golden/log`: `cargo test --release --test rust log_cases`.
 //!
-//! A kind's runner does what a case says in a folder that holds the state before, then says how the outcome differs from
-//! Kafka's; [`Case::compare_tree`] holds the whole folder against the SHA-256 lines of `result.jsonl`. A line is printed
-//! for every case that differs, and a count at the end. Where Kafka's answer is no behaviour but a crash of its own, a case
-//! is compared up to there, and a line says so with the reason ([`Outcome::broken`]).
+//! A kind's runner does what a case says in a folder that holds the state before, then says how the outcome differs
+//! from Kafka's; [`Case::compare_tree`] holds the whole folder against the SHA-256 lines of `result.jsonl`. A line is
+//! printed for every case that differs, and a count at the end. Where Kafka's answer is no behaviour but a crash of its
+//! own, a case is compared up to there, and a line says so with the reason ([`Outcome::broken`]).
 
 mod append;
 mod batches;
@@ -68,8 +68,7 @@ pub struct Outcome {
     /// Differences from Kafka's result, a line each.
     pub differences: Vec<String>,
     /// Operation from which on nothing is compared, and the reason: Kafka's own object is inconsistent, or the case
-    /// does not hold what was appended: Kafka's own object is inconsistent, or the case does not hold what was
-    /// appended.
+    /// does not hold what was appended.
     pub broken: Option<(u64, &'static str)>,
 }
 
@@ -212,8 +211,7 @@ impl Case {
     }
 
     /// Compares the files below `found` with Kafka's. A producer snapshot may have its producers in any order, as Kafka
-    /// takes them from a hash map. A producer snapshot may have its producers in any order, as Kafka takes them from a
-    /// hash map.
+    /// takes them from a hash map.
     pub fn compare_tree(&self, found: &Path) -> Vec<String> {
         let (expected, mut tree) = (self.expected_tree(), tree(found));
         for (name, sum) in &mut tree {

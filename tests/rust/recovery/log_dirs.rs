@@ -111,7 +111,7 @@ fn strays_lose_their_lines() {
     }
 }
 
-/// By whatever path: through a link, and with dots that lead out again.
+/// Through a link, and with dots that lead out again.
 #[cfg(unix)]
 #[test]
 fn no_result_lies_inside_of_its_source() {

@@ -10,8 +10,8 @@ use crate::common::{one_record, seal};
 use crate::log_cases::{self, logs};
 use crate::recovery::After;
 
-/// The state of a log that is salvaged by renaming 23.log to what its first batch is, if the machine goes down before 23.log
-/// is deleted: nothing of it is needed any more, and its name must cost no batch of the segment before.
+/// The state of a log that is salvaged by renaming 23.log to what its first batch is, if the machine goes down before
+/// 23.log is deleted: nothing of it is needed any more, and its name must cost no batch of the segment before.
 #[test]
 fn a_crash_after_a_swap_costs_no_batch() {
     let work = log_cases::work_folder();
@@ -46,8 +46,8 @@ fn offsets_too_far_for_one_segment() {
     assert_loads(&folder, "far");
 }
 
-/// Kafka deletes every `.swap` that does not lie below all `.cleaned` files, to split again (`LogLoader`): so the highest file
-/// becomes a swap first.
+/// Kafka deletes every `.swap` that does not lie below all `.cleaned` files, to split again (`LogLoader`): so the
+/// highest file becomes a swap first.
 #[test]
 fn a_crash_at_any_step_of_a_split_costs_no_batch() {
     let far = i64::from(i32::MAX) + 1;
@@ -82,7 +82,7 @@ fn a_crash_at_any_step_of_a_split_costs_no_batch() {
     assert!(steps > 20, "{steps}");
 }
 
-/// A swap that is damaged goes only where what it was made from is still there.
+/// A damaged swap is removed only if its sources still exist.
 #[test]
 fn a_damaged_swap_is_all_there_is() {
     let work = log_cases::work_folder();
@@ -97,8 +97,8 @@ fn a_damaged_swap_is_all_there_is() {
     assert_eq!(all_whole(&std::fs::read(&path).unwrap()), batches);
 }
 
-/// Of two files that claim the same offsets the one counts that Kafka reads, the other where that one has no more: all of
-/// its batches, some of them, none.
+/// Of two files that claim the same offsets the one counts that Kafka reads, the other where that one has no more: all
+/// of its batches, some of them, none.
 #[test]
 fn a_second_file_of_another_spelling() {
     for left in [usize::MAX, 2, 0] {

@@ -11,8 +11,8 @@ use crate::common::{give_to_producer, one_record, seal};
 use crate::log_cases::{self, logs};
 use crate::recovery::small_segments;
 
-/// No checksum covers the magic. Kafka walks over one beyond its own, but nobody reads it, nor what Kafka would copy of it:
-/// the batch is left out, and the note says which bytes.
+/// No checksum covers the magic. Kafka walks over one beyond its own, but nobody reads it, nor what Kafka would copy of
+/// it: the batch is left out, and the note says which bytes.
 #[test]
 fn a_magic_beyond_ours_is_left_out() {
     for magic in [3, 0x57, 0xff] {
@@ -64,8 +64,8 @@ fn a_batch_that_begins_under_anothers_checksum_goes_with_it() {
     }
 }
 
-/// A compressed block may hold a message as it stands, under a right checksum, with any bytes before it for its offset.
-/// Where its wrapper is damaged it is no batch: no segment reaches that far, and no batch follows.
+/// A compressed block may hold an uncompressed message, under a right checksum, with any bytes before it for its
+/// offset. Where its wrapper is damaged it is no batch: no segment reaches that far, and no batch follows.
 #[test]
 fn a_message_inside_a_damaged_wrapper_is_left_out() {
     let offset = 0x1f1e_00f0_0c00_000c_i64.to_be_bytes();
@@ -121,7 +121,8 @@ fn whole_batches_that_cannot_be_decoded() {
     }
 }
 
-/// A last offset that is too high, under a right checksum, costs its own batch, and none of those whose offsets it claims.
+/// A last offset that is too high, under a right checksum, costs its own batch, and none of those whose offsets it
+/// claims.
 #[test]
 fn a_last_offset_that_is_wrong_costs_its_batch_alone() {
     for (at, byte) in [(1, 25), (0, 25), (1, 24), (2, 26)] {

@@ -192,7 +192,7 @@ impl Driver {
         }
     }
 
-    /// Goes on, closes, and opens again: all of it is there.
+    /// Continues, closes, and opens again: everything is there.
     pub fn finish(&mut self) {
         for op in [
             append(2, 40),
