@@ -4,14 +4,8 @@ from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import Any, Literal, TypeAlias, final
 
-from kafkalog.tools.reports import (
-    CompactReport,
-    LeftOut,
-    PartitionRecovery,
-    PartitionRewrite,
-    RecoveryReport,
-    RetainReport,
-)
+from kafkalog.tools.copy_reports import CompactReport, PartitionRewrite, RetainReport
+from kafkalog.tools.reports import LeftOut, PartitionRecovery, RecoveryReport
 from kafkalog.writer import AppendInfo
 
 __version__: str

@@ -143,7 +143,7 @@ pub(super) fn retention<'py>(
     now_ms: i64,
 ) -> PyResult<Bound<'py, PyAny>> {
     let recovery = &report.recovery;
-    instance!(py, "kafkalog.tools.reports", "RetainReport", {
+    instance!(py, "kafkalog.tools.copy_reports", "RetainReport", {
         path: recovery.path.as_os_str(),
         out: (!recovery.dry_run).then(|| recovery.out.as_deref().map(Path::as_os_str)),
         dry_run: recovery.dry_run,
@@ -157,7 +157,7 @@ pub(super) fn retention<'py>(
 
 fn retained<'py>(py: Python<'py>, partition: &PartitionRetention) -> PyResult<Bound<'py, PyAny>> {
     let (before, after) = partition.log_start_offset;
-    instance!(py, "kafkalog.tools.reports", "PartitionRetention", {
+    instance!(py, "kafkalog.tools.copy_reports", "PartitionRetention", {
         path: partition.folder.as_os_str(),
         topic: &partition.topic_partition.topic,
         partition: partition.topic_partition.partition,
@@ -182,7 +182,7 @@ pub(super) fn compaction<'py>(
         .iter()
         .filter(|each| each.bytes_cut() > 0);
     let lost: Vec<_> = lost.cloned().collect();
-    instance!(py, "kafkalog.tools.reports", "CompactReport", {
+    instance!(py, "kafkalog.tools.copy_reports", "CompactReport", {
         path: recovery.path.as_os_str(),
         out: (!recovery.dry_run).then(|| recovery.out.as_deref().map(Path::as_os_str)),
         dry_run: recovery.dry_run,
@@ -200,7 +200,7 @@ fn compacted<'py>(py: Python<'py>, partition: &PartitionCompaction) -> PyResult<
     let bound = partition.cleanable.bound;
     let pin = partition.cleanable.open_transaction;
     let pin = pin.filter(|_| bound == CleanerBound::OpenTransaction);
-    instance!(py, "kafkalog.tools.reports", "PartitionCompaction", {
+    instance!(py, "kafkalog.tools.copy_reports", "PartitionCompaction", {
         path: partition.folder.as_os_str(),
         topic: &partition.topic_partition.topic,
         partition: partition.topic_partition.partition,
@@ -229,7 +229,7 @@ fn deleted<'py>(
     py: Python<'py>,
     (segment, rule): &(SegmentAge, Rule),
 ) -> PyResult<Bound<'py, PyAny>> {
-    instance!(py, "kafkalog.tools.reports", "DeletedSegment", {
+    instance!(py, "kafkalog.tools.copy_reports", "DeletedSegment", {
         base_offset: segment.base_offset,
         size: segment.size,
         rule: rule.name(),
@@ -245,7 +245,7 @@ pub(super) fn rewriting<'py>(
     let partition = |loaded: &PartitionReport| {
         let done = report.partitions.get(&loaded.folder);
         let done = done.cloned().unwrap_or_default();
-        instance!(py, "kafkalog.tools.reports", "PartitionRewrite", {
+        instance!(py, "kafkalog.tools.copy_reports", "PartitionRewrite", {
             path: loaded.folder.as_os_str(),
             topic: &loaded.topic_partition.topic,
             partition: loaded.topic_partition.partition,

@@ -153,7 +153,7 @@ def test_a_small_file_beyond_its_limit_is_not_copied(verb: str, tmp_path: Path) 
         "retain": {"config": config},
         "rewrite": {"drop_keys": [b"none"]},
     }
-    run: Callable[..., kafkalog.tools.reports.RewriteReport] = getattr(kafkalog, verb)
+    run: Callable[..., kafkalog.RewriteReport] = getattr(kafkalog, verb)
     planned = run(log_dir, out=out, dry_run=True, **options.get(verb, {}))
     report = run(log_dir, out=out, **options.get(verb, {}))
     assert planned.left_out == report.left_out

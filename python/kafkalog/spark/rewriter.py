@@ -21,7 +21,7 @@ from kafkalog._atomic_files import read_small
 from kafkalog.log import LogDir
 from kafkalog.spark.interpreter import check_interpreter
 from kafkalog.tools import rewriting
-from kafkalog.tools.reports import RewriteReport
+from kafkalog.tools.copy_reports import RewriteReport
 from kafkalog.tools.soundness import UNFINISHED, Soundness
 
 if TYPE_CHECKING:
@@ -103,9 +103,9 @@ def rewrite(spark: SparkSession, source: StrPath, out: StrPath, **options: Any) 
     partitions = [*rest, *(each for report in reports for each in report.partitions)]
     left = [*left_out, *(each for report in reports for each in report.left_out)]
     report = RewriteReport(
-        log_dir.path,
-        str(target),
-        str(rewriting.manifest_of(target)),
+        path=log_dir.path,
+        out=str(target),
+        manifest=str(rewriting.manifest_of(target)),
         dry_run=False,
         partitions=tuple(sorted(partitions, key=lambda each: (each.topic, each.partition, each.path))),
         left_out=tuple(sorted(left, key=lambda each: each.path)),

@@ -1,22 +1,24 @@
 """Work on whole logs: verifying, recovering after a crash, rebuilding indexes, truncating, retaining, compacting."""
 
 from kafkalog.tools.compaction import compact
+from kafkalog.tools.copy_reports import (
+    CompactReport,
+    DeletedSegment,
+    PartitionCompaction,
+    PartitionRetention,
+    PartitionRewrite,
+    RetainReport,
+    RewriteReport,
+)
 from kafkalog.tools.explanation import disk_usage, explain
 from kafkalog.tools.recovery import rebuild_indexes, recover
 from kafkalog.tools.reports import (
     CheckpointChange,
-    CompactReport,
-    DeletedSegment,
     FileChange,
     LeftOut,
-    PartitionCompaction,
     PartitionRecovery,
-    PartitionRetention,
-    PartitionRewrite,
     RecoveryNote,
     RecoveryReport,
-    RetainReport,
-    RewriteReport,
     TruncateReport,
 )
 from kafkalog.tools.retention import retain

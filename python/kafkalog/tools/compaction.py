@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafkalog.config import LogConfig
-    from kafkalog.tools.reports import CompactReport
+    from kafkalog.tools.copy_reports import CompactReport
     from kafkalog.tools.topic_settings import Config
     from kafkalog.typing import StrPath, Time
 

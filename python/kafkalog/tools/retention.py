@@ -13,7 +13,7 @@ from kafkalog.tools.topic_settings import topic_settings, topics_in
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafkalog.tools.reports import RetainReport
+    from kafkalog.tools.copy_reports import RetainReport
     from kafkalog.tools.topic_settings import Config
     from kafkalog.typing import StrPath, Time
 

@@ -19,9 +19,9 @@ from kafkalog.config import LogConfig
 from kafkalog.errors import KafkaLogError, LogLockedError, UnknownTopicOrPartitionError
 from kafkalog.log import LogDir, PartitionLog, PartitionOpener
 from kafkalog.reader import scan
+from kafkalog.tools.copy_reports import PartitionRewrite, RewriteReport
 from kafkalog.tools.record_filter import Dropped, RecordFilter
 from kafkalog.tools.recovery import recover
-from kafkalog.tools.reports import PartitionRewrite, RewriteReport
 from kafkalog.tools.soundness import UNFINISHED, checked, way_out
 from kafkalog.tools.topic_settings import topic_settings
 
@@ -168,9 +168,27 @@ def rewrite(
     with way_out(work.on_corrupt):
         done, left_out = work.write(target, dry_run=dry_run, tell=tell)
     if dry_run:
-        return RewriteReport(path, None, None, dry_run, done, left_out, soundness.errors, notes)
+        return RewriteReport(
+            path=path,
+            out=None,
+            manifest=None,
+            dry_run=True,
+            partitions=done,
+            left_out=left_out,
+            source_errors=soundness.errors,
+            metadata_notes=notes,
+        )
     soundness.require(target)
-    report = RewriteReport(path, target, str(manifest), dry_run, done, left_out, soundness.errors, notes)
+    report = RewriteReport(
+        path=path,
+        out=target,
+        manifest=str(manifest),
+        dry_run=False,
+        partitions=done,
+        left_out=left_out,
+        source_errors=soundness.errors,
+        metadata_notes=notes,
+    )
     write_manifest(report, Path(target))
     Path(target, UNFINISHED).unlink()
     return report
