@@ -21,14 +21,14 @@ from kafkalog.spark.source_options import parse
 from spark.ways import needs_data_sources
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from pyspark.sql import SparkSession
 
 DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
 OPTIONS: dict[str, Any] = {"subscribe": "orders", "columns": "offset", "batchRows": "50"}
 
-# PySpark's serializer: as it is, with the file under another name, with another method, and in another package.
+# PySpark's serializer. How a real one is flushed, test_flush shows.
 SERIALIZER = """
 import pyarrow as pa
 def dump_stream(iterator, stream):
@@ -36,11 +36,6 @@ def dump_stream(iterator, stream):
         for batch in iterator:
             writer.write_batch(batch)
 """
-FUTURES = {
-    "other file": SERIALIZER.replace("stream)", "sink)").replace("(stream,", "(sink,"),
-    "other method": SERIALIZER.replace("dump_stream", "write_batches"),
-    "other package": SERIALIZER,
-}
 
 
 @pytest.fixture
@@ -65,36 +60,19 @@ def serialized(code: str, module: str) -> tuple[list[int], list[int]]:
 
     names: dict[str, Any] = {"__name__": module, "schema": pa.schema([("offset", pa.int64())])}
     exec(code, names)  # noqa: S102 - our own code
-    serialize: Callable[..., None] = next(
-        value for name, value in names.items() if name in {"dump_stream", "write_batches"}
-    )
     file = File()
-    serialize(counted(), file)
+    names["dump_stream"](counted(), file)
     offsets: list[Any] = pa.ipc.open_stream(file.getvalue()).read_all()["offset"].to_pylist()
     return offsets, [n for n in flushed if 0 < n < 880]
 
 
-def test_a_serializer_as_spark_has_it() -> None:
-    offsets, flushed = serialized(SERIALIZER, "pyspark.sql.pandas.serializers")
-    assert offsets == list(range(880))
-    assert len(flushed) > 3
-
-
-@pytest.mark.parametrize("future", sorted(FUTURES))
-def test_a_serializer_that_has_no_such_file(future: str) -> None:
-    module = "spark.serializers" if future == "other package" else "pyspark.sql.pandas.serializers"
-    assert serialized(FUTURES[future], module) == (list(range(880)), [])
+def test_a_serializer_whose_file_has_another_name() -> None:
+    renamed = SERIALIZER.replace("stream)", "sink)").replace("(stream,", "(sink,")
+    assert serialized(renamed, "pyspark.sql.pandas.serializers") == (list(range(880)), [])
 
 
 def test_the_switch_keeps_batches_in_the_buffer(off: None) -> None:
     assert serialized(SERIALIZER, "pyspark.sql.pandas.serializers") == (list(range(880)), [])
-
-
-def test_a_file_that_cannot_be_flushed() -> None:
-    names: dict[str, Any] = {"__name__": "pyspark.serializers", "batch_flusher": pyspark_private.batch_flusher}
-    exec("def dump_stream(stream):\n    return batch_flusher()()", names)  # noqa: S102 - our own code
-    for file in (None, object(), types.SimpleNamespace(flush="no method")):
-        assert names["dump_stream"](file) is None
 
 
 @pytest.mark.parametrize(
