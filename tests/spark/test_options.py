@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from datetime import datetime, timezone
 from operator import attrgetter
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import kafkalog.spark
 from kafkalog.spark import read
 from kafkalog.spark.columns import DEFAULT_COLUMNS, SPARK_TYPES, schema
 from kafkalog.spark.option_names import IGNORED, KNOWN, REFUSED
@@ -419,3 +421,12 @@ def test_schema_is_ddl() -> None:
     assert schema(["value", "offset"]) == "`value` BINARY, `offset` BIGINT"
     assert schema(include_headers=True).endswith("`headers` ARRAY<STRUCT<key: STRING, value: BINARY>>")
     assert len(SPARK_TYPES) == 25
+
+
+def test_functions_show_the_options_of_read() -> None:
+    read = inspect.signature(kafkalog.spark.read).parameters
+    for function in (kafkalog.spark.count, kafkalog.spark.plan, kafkalog.spark.export):
+        shown = inspect.signature(function).parameters
+        missing = read.keys() - shown.keys() - {"columns", "transform", "schema", "metrics", "options"}
+        assert missing == set(), function
+        assert [*shown.values()][-1].kind is inspect.Parameter.VAR_KEYWORD

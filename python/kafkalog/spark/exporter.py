@@ -24,6 +24,7 @@ from kafkalog import _arguments, _core, errors
 from kafkalog._atomic_files import read_small, regular
 from kafkalog._export import SUFFIXES, Files
 from kafkalog._renamed import renamed
+from kafkalog.spark.map_in_arrow import with_read_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -43,6 +44,7 @@ _RESULT = "split int, name string, rows bigint, bytes bigint, metrics string"
 _FAILURE = ".failure"
 
 
+@with_read_options
 @renamed(spark_master="spark")
 def export(
     spark: SparkSession | str,

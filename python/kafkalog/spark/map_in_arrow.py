@@ -5,8 +5,9 @@ Compared with the data source, Spark copies every row once less.
 
 from __future__ import annotations
 
+import inspect
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
     Splits = Iterable[tuple[int, Split]]
     Work = Callable[[Splits], Iterator[pa.RecordBatch]]
 
-__all__ = ["count", "describe", "read", "read_splits", "run_task"]
+Function = TypeVar("Function", bound="Callable[..., Any]")
+
+__all__ = ["count", "describe", "read", "read_splits", "run_task", "with_read_options"]
 
 # The column that is the cheapest to decode.
 _COUNTED = "offset"
@@ -159,6 +162,21 @@ def read(
     return over_splits(spark, splits, partial(_transformed, transform, arrow, metrics), schema)
 
 
+# Of `read` alone: what its rows become.
+_OF_READ = frozenset({"transform", "schema", "metrics", "columns"})
+
+
+def with_read_options(function: Function) -> Function:
+    """Show the options of :func:`read` in the signature of a function that takes them as ``**options``."""
+    signature = inspect.signature(function)
+    own = list(signature.parameters.values())
+    options = [each for each in inspect.signature(read).parameters.values() if each.kind is each.KEYWORD_ONLY]
+    shown = [each for each in options if each.name not in _OF_READ and each.name not in signature.parameters]
+    function.__signature__ = signature.replace(parameters=[*own[:-1], *shown, own[-1]])  # type: ignore[attr-defined]
+    return function
+
+
+@with_read_options
 def count(spark: SparkSession, path: Any = None, *, metrics: Metrics | None = None, **options: Any) -> int:
     """Count records in the executors: one number for each task crosses to the JVM.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kafkalog._splitting import default_split_bytes, split_ranges
 from kafkalog.options import ReadOptions, decode_arguments
 from kafkalog.spark.interpreter import check_interpreter
-from kafkalog.spark.map_in_arrow import describe, run_task
+from kafkalog.spark.map_in_arrow import describe, run_task, with_read_options
 from kafkalog.spark.offset_ranges import folder_bounds, plan_ranges
 from kafkalog.spark.option_names import in_spark_words
 from kafkalog.spark.predicates import narrow
@@ -85,6 +85,7 @@ def _divided(ranges: list[PartitionRange], most: int, ends: dict[str, PartitionB
     return parts
 
 
+@with_read_options
 def plan(spark: SparkSession, path: Any = None, **options: Any) -> DataFrame:
     """Plan a read and return its splits as a DataFrame: one row and one task for each.
 
