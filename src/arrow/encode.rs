@@ -16,7 +16,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
 use self::columns::InputColumns;
-use self::fill::{FilledBatch, MOST, RowLimits, too_large};
+use self::fill::{FilledBatch, MAX_BATCH_BYTES, RowLimits, too_large};
 #[cfg(feature = "python")]
 pub(crate) use self::keys::partition_for_key;
 #[cfg(feature = "python")]
@@ -58,9 +58,9 @@ impl EncodeOptions {
     /// The largest a record may be before it is compressed.
     fn most(&self) -> usize {
         if self.keeps_offsets || self.codec().compression() != Compression::None {
-            return MOST;
+            return MAX_BATCH_BYTES;
         }
-        self.max_message_bytes.min(MOST)
+        self.max_message_bytes.min(MAX_BATCH_BYTES)
     }
 }
 

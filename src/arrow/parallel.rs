@@ -33,7 +33,7 @@ const UNDER_WAY: usize = 2;
 /// bounds. More would only wait for its turn, in memory that is cold by then.
 const PIECE_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=8 << 20;
 /// Interval at which the waiting consumer checks for cancellation.
-const PACE: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Reads ranges with several threads. Batches come in the same order as from one thread; they end where pieces end.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ struct QueueState {
     /// Threads that wait for room.
     waiting: usize,
     /// There are no more pieces, or none is wanted any more.
-    is_over: bool,
+    has_ended: bool,
 }
 
 /// State of a piece.
@@ -134,7 +134,7 @@ impl ParallelReader {
                 most: others.saturating_add(1).saturating_mul(UNDER_WAY),
                 size,
                 waiting: 0,
-                is_over: false,
+                has_ended: false,
             }),
             room: Condvar::new(),
             is_stopped: AtomicBool::new(false),
@@ -156,8 +156,8 @@ impl ParallelReader {
             let handle = std::thread::Builder::new()
                 .name("kafkalog-reader".to_owned())
                 .spawn(move || {
-                    let told = Arc::clone(&shared);
-                    let poll = move || told.is_stopped.load(Ordering::Relaxed);
+                    let polled = Arc::clone(&shared);
+                    let poll = move || polled.is_stopped.load(Ordering::Relaxed);
                     interrupt::with_cancellation(poll, || work(&shared, options, columns));
                 })
                 .map_err(Error::io("thread"))?;
@@ -206,7 +206,8 @@ impl ParallelReader {
                 Some(step) => step,
                 None if self.read() => continue,
                 None => match self.under_way.front() {
-                    Some(PieceSource::Sent(receiver)) => match receiver.recv_timeout(PACE) {
+                    Some(PieceSource::Sent(receiver)) => match receiver.recv_timeout(POLL_INTERVAL)
+                    {
                         Ok(step) => step,
                         Err(RecvTimeoutError::Timeout) => continue,
                         Err(RecvTimeoutError::Disconnected) => PieceStep::Failed(ended_early()),
@@ -282,7 +283,7 @@ impl ParallelReader {
     fn stop(&mut self) {
         self.shared.is_stopped.store(true, Ordering::Relaxed);
         let mut state = self.shared.enter();
-        state.is_over = true;
+        state.has_ended = true;
         state.taken.clear();
         drop(state);
         self.shared.room.notify_all();
@@ -315,12 +316,12 @@ impl PieceQueue {
     /// Reserves room for one more piece; false if there is none. `waits` says whether to wait for it.
     fn reserve(&self, waits: bool) -> bool {
         let mut state = self.enter();
-        while waits && !state.is_over && state.under_way >= state.most {
+        while waits && !state.has_ended && state.under_way >= state.most {
             state.waiting = state.waiting.saturating_add(1);
             state = wait(&self.room, state);
             state.waiting = state.waiting.saturating_sub(1);
         }
-        let may = !state.is_over && state.under_way < state.most;
+        let may = !state.has_ended && state.under_way < state.most;
         state.under_way = state.under_way.saturating_add(usize::from(may));
         may
     }
@@ -332,11 +333,11 @@ impl PieceQueue {
         let ranges = pieces.next();
         // Told before another thread can find the next piece: the order of the pieces is that of the telling.
         let mut state = self.enter();
-        if ranges.is_some() && !state.is_over {
+        if ranges.is_some() && !state.has_ended {
             state.taken.push_back(piece);
             return ranges;
         }
-        state.is_over = true;
+        state.has_ended = true;
         state.under_way = state.under_way.saturating_sub(1);
         drop(state);
         self.room.notify_all();

@@ -38,9 +38,9 @@ pub(crate) fn check() -> Result<()> {
     let Some(mut poll) = POLL.take() else {
         return Ok(());
     };
-    let is_over = poll();
+    let is_cancelled = poll();
     POLL.set(Some(poll));
-    if is_over {
+    if is_cancelled {
         return Err(Error::Interrupted);
     }
     Ok(())
@@ -53,19 +53,19 @@ mod tests {
 
     #[test]
     fn the_innermost_is_asked_and_nobody_afterwards() {
-        let is_over = || matches!(check(), Err(Error::Interrupted));
-        assert!(!is_over());
+        let is_cancelled = || matches!(check(), Err(Error::Interrupted));
+        assert!(!is_cancelled());
         with_cancellation(
             || with_cancellation(|| true, || check().is_err()),
             || {
-                assert!(is_over());
-                assert!(!with_cancellation(|| false, is_over));
+                assert!(is_cancelled());
+                assert!(!with_cancellation(|| false, is_cancelled));
                 let unwound = catch_unwind(AssertUnwindSafe(|| {
                     with_cancellation(|| false, || panic!("x"))
                 }));
-                assert!(unwound.is_err() && is_over());
+                assert!(unwound.is_err() && is_cancelled());
             },
         );
-        assert!(!is_over());
+        assert!(!is_cancelled());
     }
 }

@@ -17,7 +17,7 @@ use super::mapping::Mapping;
 static PROCESS: Budget = Budget::new(4 << 30);
 
 /// The least that a map counts, as a process may have some 65,000 of them.
-const LEAST: u64 = 1 << 20;
+const MIN_BYTES: u64 = 1 << 20;
 
 /// A limit on the bytes of maps, and how many are taken.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl Budget {
     }
 
     fn keep(&'static self, map: Arc<Mapping>) -> KeptMap {
-        let bytes = (map.as_slice().len() as u64).max(LEAST);
+        let bytes = (map.as_slice().len() as u64).max(MIN_BYTES);
         let take = |taken: u64| taken.checked_add(bytes).filter(|&sum| sum <= self.most);
         let is_taken = self
             .taken

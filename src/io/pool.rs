@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 /// never released.
 const PATIENCE: usize = 1000;
 /// Smaller blocks the allocator itself keeps.
-const LEAST: usize = 16 << 10;
+const MIN_BLOCK: usize = 16 << 10;
 /// Blocks kept at most, as a search looks at each.
 const MAX_BLOCKS: usize = 256;
 
@@ -63,7 +63,7 @@ impl<T> BlockPool<T> {
     pub(crate) fn give(&self, block: Vec<T>) {
         let size = bytes(&block);
         // One of unusual size would push out all others.
-        if size < LEAST || size > self.most / 4 {
+        if size < MIN_BLOCK || size > self.most / 4 {
             return;
         }
         let Some(mut kept) = self.enter() else {
@@ -147,25 +147,25 @@ mod tests {
         }
         assert_eq!(held(&pool), (5, 100_000));
         pool.give(block(25_001, 9));
-        pool.give(block(LEAST - 1, 9));
+        pool.give(block(MIN_BLOCK - 1, 9));
         pool.give(Vec::new());
         let marks: Vec<_> = std::iter::from_fn(|| pool.take(20_000)).flatten().collect();
         assert_eq!(marks, [8, 7, 6, 5, 4]);
         let pool = BlockPool::new(1 << 30);
         for _ in 0..=MAX_BLOCKS {
-            pool.give(block(LEAST, 0));
+            pool.give(block(MIN_BLOCK, 0));
         }
-        assert_eq!(held(&pool), (MAX_BLOCKS, MAX_BLOCKS * LEAST));
+        assert_eq!(held(&pool), (MAX_BLOCKS, MAX_BLOCKS * MIN_BLOCK));
     }
 
     #[test]
     fn nobody_waits_for_ever() {
         let pool = BlockPool::new(1 << 20);
-        pool.give(block(LEAST, 1));
+        pool.give(block(MIN_BLOCK, 1));
         let inside = pool.kept.lock().unwrap();
-        assert_eq!(pool.take(LEAST), None);
-        pool.give(block(LEAST, 1));
+        assert_eq!(pool.take(MIN_BLOCK), None);
+        pool.give(block(MIN_BLOCK, 1));
         drop(inside);
-        assert_eq!(held(&pool), (1, LEAST));
+        assert_eq!(held(&pool), (1, MIN_BLOCK));
     }
 }

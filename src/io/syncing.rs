@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 
 /// Files that wait, each with a descriptor: more would have to be open at once. The work waits then, as the device does not
 /// keep up.
-const MOST: usize = 64;
+const MAX_PENDING: usize = 64;
 
 /// Files on their way to the device.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ struct SyncQueue {
 #[derive(Debug, Default)]
 struct SyncState {
     waiting: VecDeque<(PathBuf, File)>,
-    is_over: bool,
+    has_ended: bool,
     /// The first that failed.
     failed: Option<(PathBuf, io::Error)>,
 }
@@ -64,7 +64,7 @@ impl SyncQueue {
     fn run(&self) {
         loop {
             let mut state = self.lock();
-            while state.waiting.is_empty() && !state.is_over {
+            while state.waiting.is_empty() && !state.has_ended {
                 state = self.wait(state);
             }
             let Some((path, file)) = state.waiting.pop_front() else {
@@ -101,7 +101,7 @@ impl Syncing {
     pub(super) fn add(&self, file: &File, path: &Path) -> Result<()> {
         let file = file.try_clone().map_err(Error::io(path))?;
         let mut state = self.shared.lock();
-        while state.waiting.len() >= MOST && state.failed.is_none() {
+        while state.waiting.len() >= MAX_PENDING && state.failed.is_none() {
             state = self.shared.wait(state);
         }
         state.outcome()?;
@@ -121,7 +121,7 @@ impl Syncing {
     }
 
     fn end(&self) {
-        self.shared.lock().is_over = true;
+        self.shared.lock().has_ended = true;
         self.shared.changed.notify_all();
         let mut thread = lock(&self.thread);
         if let Some(thread) = thread.take() {
@@ -159,7 +159,7 @@ mod tests {
         let path = folder.path().join("file");
         let file = File::create(&path).unwrap();
         let done = Disk::default().syncing_beside(|disk| {
-            (0..3 * MOST).try_for_each(|_| disk.sync(&file, &path))?;
+            (0..3 * MAX_PENDING).try_for_each(|_| disk.sync(&file, &path))?;
             disk.sync_folder(folder.path())?;
             Ok(7)
         });

@@ -12,9 +12,9 @@ use crate::types::{Offset, TopicPartition};
 
 /// Shorter files are read again as quickly.
 #[cfg(unix)]
-const LEAST: u64 = 4 << 10;
+const MIN_BYTES: u64 = 4 << 10;
 /// Files kept at most: those of two log dirs.
-const MOST: usize = 6;
+const MAX_ENTRIES: usize = 6;
 /// Seconds for which a file must be unchanged.
 #[cfg(unix)]
 const SETTLED: u64 = 2;
@@ -48,7 +48,7 @@ impl Stamp {
         use std::os::unix::fs::MetadataExt;
         let about = std::fs::metadata(path).ok()?;
         let age = about.modified().ok()?.elapsed().ok()?;
-        (about.len() >= LEAST && age.as_secs() >= SETTLED).then(|| Self {
+        (about.len() >= MIN_BYTES && age.as_secs() >= SETTLED).then(|| Self {
             device: about.dev(),
             inode: about.ino(),
             length: about.len(),
@@ -98,7 +98,7 @@ fn keep(path: &Path, stamp: Stamp, offsets: &Arc<PartitionOffsets>) {
         stamp,
         offsets: Arc::clone(offsets),
     });
-    kept.truncate(MOST);
+    kept.truncate(MAX_ENTRIES);
 }
 
 #[cfg(test)]
@@ -121,7 +121,7 @@ mod tests {
     }
 
     fn write(path: &Path, number: u32, age: u64) {
-        let width = usize::try_from(LEAST).unwrap();
+        let width = usize::try_from(MIN_BYTES).unwrap();
         fs::write(path, format!("{number:width$}")).unwrap();
         let when = SystemTime::now()
             .checked_sub(Duration::from_secs(age))

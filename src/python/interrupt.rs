@@ -16,7 +16,7 @@ use crate::io::interrupt;
 use crate::tools::progress::Progress;
 
 /// Interval at which Python checks for signals. The check takes the interpreter, which other threads may hold.
-const PACE: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Exception that a handler raised.
 type Raised = Rc<RefCell<Option<PyErr>>>;
@@ -58,7 +58,7 @@ impl Signals {
         if self.raised.borrow().is_some() {
             return true;
         }
-        if (self.is_deaf && self.telling.is_none()) || self.last.elapsed() < PACE {
+        if (self.is_deaf && self.telling.is_none()) || self.last.elapsed() < POLL_INTERVAL {
             return false;
         }
         let heard = Python::try_attach(|py| {

@@ -289,10 +289,10 @@ impl BatchBuilder {
             headers,
         };
         let body = record.body_len()?;
-        if self.size().saturating_add(body.unsigned_abs() as usize) > MOST {
+        if self.size().saturating_add(body.unsigned_abs() as usize) > MAX_BATCH_BYTES {
             return Err(Error::unplaced(
                 "batch size",
-                format_args!("at most {MOST}"),
+                format_args!("at most {MAX_BATCH_BYTES}"),
                 format_args!("{} and {body} more in record {index}", self.size()),
             ));
         }
@@ -407,7 +407,7 @@ impl BatchBuilder {
 }
 
 /// No batch is larger, so that its length and its records' places fit Kafka's numbers with room to spare.
-const MOST: usize = i32::MAX as usize - (64 << 10);
+const MAX_BATCH_BYTES: usize = i32::MAX as usize - (64 << 10);
 
 /// The batch that ends a transaction (`MemoryRecords.withEndTransactionMarker`), appended to `out`. Of `options`, base
 /// offset, leader epoch, producer id and producer epoch count.

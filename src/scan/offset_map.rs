@@ -30,7 +30,7 @@ pub(crate) struct OffsetMap {
 
 impl OffsetMap {
     /// Bytes of a map with room for a key.
-    pub(crate) const LEAST: usize = 2 * SLOT_SIZE;
+    pub(crate) const MIN_BYTES: usize = 2 * SLOT_SIZE;
 
     /// A map of that many bytes, filled up to `load_factor`.
     ///
@@ -48,7 +48,7 @@ impl OffsetMap {
         if most_entries == 0 {
             return Err(Error::InvalidArgument(format!(
                 "offset map: expected at least {} bytes, found {bytes}",
-                Self::LEAST
+                Self::MIN_BYTES
             )));
         }
         Ok(Self {

@@ -77,7 +77,7 @@ pub(crate) struct OpenSegment {
     pub wanted: (Offset, Offset),
     /// It begins where the one before it ended. Otherwise what lies between was not read, such as the end of a
     /// transaction.
-    pub goes_on: bool,
+    pub continues: bool,
 }
 
 impl PlannedSegments {
@@ -151,7 +151,7 @@ impl PlannedSegments {
             let end = self.range.end_offset.unwrap_or(Offset::MAX);
             let planned = open_planned(folder, &segment, self.opening, &mut self.last)?;
             let ended = self.ended.take();
-            let goes_on = planned.is_some() && ended.is_some_and(|ended| ended.meets(&segment));
+            let continues = planned.is_some() && ended.is_some_and(|ended| ended.meets(&segment));
             let (segment, source) = if let Some(source) = planned {
                 self.ceiling = Offset::MAX;
                 self.ended = Ended::of(&segment);
@@ -169,7 +169,7 @@ impl PlannedSegments {
                 segment,
                 source,
                 wanted: (self.floor, end.min(self.ceiling)),
-                goes_on,
+                continues,
             }))));
         }
     }

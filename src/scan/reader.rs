@@ -226,7 +226,7 @@ impl LogReader {
                 }
                 None => return Ok(false),
             };
-            if !opened.goes_on {
+            if !opened.continues {
                 self.state.given.clear();
             }
             let (range, segment) = (self.segments.range(), &opened.segment);

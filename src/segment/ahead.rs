@@ -34,7 +34,7 @@ const WINDOW: usize = 512 << 10;
 /// With the header of a batch that begins in it and ends after.
 const WINDOW_AND_HEADER: usize = WINDOW + RECORD_BATCH_OVERHEAD;
 /// Less is done before the threads have started.
-const LEAST: u64 = 8 * WINDOW as u64;
+const MIN_BYTES: u64 = 8 * WINDOW as u64;
 /// A longer window, for a batch that ends far after it, is not worth the memory.
 const MAX_BUFFER: usize = 4 << 20;
 /// More would wait for the memory.
@@ -45,7 +45,7 @@ const MAX_THREADS: usize = 4;
 struct WindowRun {
     batches: Vec<(Position, BatchHeader)>,
     /// The next window's batches follow without a fault between.
-    goes_on: bool,
+    continues: bool,
 }
 
 /// The batches of a file up to the first fault.
@@ -58,7 +58,7 @@ pub(super) struct Ahead {
     /// Index of the thread whose window is next: ours, then theirs.
     turn: usize,
     run: vec::IntoIter<(Position, BatchHeader)>,
-    goes_on: bool,
+    continues: bool,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -67,7 +67,7 @@ impl Ahead {
     /// help, or there are none to be had.
     pub(super) fn start(file: &Arc<dyn ReadFile>, begin: Position, end: Position) -> Option<Self> {
         let threads = processors().min(MAX_THREADS);
-        if threads < 2 || end.saturating_sub(begin) < LEAST {
+        if threads < 2 || end.saturating_sub(begin) < MIN_BYTES {
             return None;
         }
         Self::with_threads(file, begin, end, threads).ok()
@@ -85,7 +85,7 @@ impl Ahead {
             others: Vec::new(),
             turn: 0,
             run: Vec::new().into_iter(),
-            goes_on: true,
+            continues: true,
             threads: Vec::new(),
         };
         let (mut tells, begins): (VecDeque<Sender<Position>>, Vec<Receiver<Position>>) =
@@ -134,15 +134,15 @@ impl Ahead {
                     return Ok(Some(header));
                 }
                 self.run = Vec::new().into_iter();
-                self.goes_on = false;
+                self.continues = false;
                 return Ok(None);
             }
-            if !self.goes_on {
+            if !self.continues {
                 return Ok(None);
             }
             interrupt::check()?;
             let run = self.next_run().unwrap_or_default();
-            self.goes_on = run.goes_on;
+            self.continues = run.continues;
             self.run = run.batches.into_iter();
         }
     }
@@ -203,8 +203,8 @@ impl ThreadWindows {
     /// the fault itself.
     fn send_all(mut self, sends: &SyncSender<WindowRun>) {
         while let Some(run) = self.next_run() {
-            let goes_on = run.goes_on;
-            if sends.send(run).is_err() || !goes_on {
+            let continues = run.continues;
+            if sends.send(run).is_err() || !continues {
                 break;
             }
         }
@@ -266,9 +266,9 @@ impl ThreadWindows {
                 && header.computed_crc(batch) == header.crc
         };
         let sound = batches.iter().take_while(is_sound).count();
-        let goes_on = is_walked && sound == batches.len();
+        let continues = is_walked && sound == batches.len();
         batches.truncate(sound);
-        Ok(WindowRun { batches, goes_on })
+        Ok(WindowRun { batches, continues })
     }
 
     /// Has the bytes up to `end` too, unless those are very many.

@@ -22,7 +22,7 @@ use crate::types::{Offset, Position};
 /// Bytes of a torn-looking rest that are searched for a healthy batch after it.
 const RESYNC_WINDOW: usize = 4 << 20;
 /// Bytes between two checks for an interrupt: a map has no windows at which to check.
-const PACE: u64 = 4 << 20;
+const POLL_BYTES: u64 = 4 << 20;
 /// The highest magic there is (`RecordBatch.CURRENT_MAGIC_VALUE`).
 pub(crate) const CURRENT_MAGIC: u8 = 2;
 
@@ -63,7 +63,7 @@ impl BatchCursor {
         Self {
             bounds,
             position,
-            asks_at: position.saturating_add(PACE),
+            asks_at: position.saturating_add(POLL_BYTES),
             floor: bounds.base_offset,
             floor_before: bounds.base_offset,
             epoch: -1,
@@ -115,8 +115,8 @@ impl BatchCursor {
         header: &mut BatchHeader,
     ) -> Result<Option<Position>> {
         let position = self.position;
-        let is_over = self.bounds.end.is_some_and(|end| position >= end);
-        if self.ended || is_over || position >= source.len() {
+        let is_past_end = self.bounds.end.is_some_and(|end| position >= end);
+        if self.ended || is_past_end || position >= source.len() {
             self.ended = true;
             return Ok(None);
         }
@@ -178,7 +178,7 @@ impl BatchCursor {
             return Ok(None);
         }
         if position > self.asks_at {
-            self.asks_at = position.saturating_add(PACE);
+            self.asks_at = position.saturating_add(POLL_BYTES);
             interrupt::check()?;
         }
         let next = self.read(source, position, header);

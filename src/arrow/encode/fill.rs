@@ -41,7 +41,7 @@ pub(super) struct FilledBatch {
 /// Numbers are written as words of eight bytes, so there is that much room after the last one.
 const SLACK: usize = 8;
 /// The largest batch whose length fits Kafka's number.
-pub(super) const MOST: usize = i32::MAX as usize - (64 << 10);
+pub(super) const MAX_BATCH_BYTES: usize = i32::MAX as usize - (64 << 10);
 
 impl RowLimits {
     /// The largest end of the batch.
@@ -62,7 +62,7 @@ impl Encoder {
         columns: &InputColumns,
         wanted: RowLimits,
     ) -> Result<FilledBatch> {
-        let size = wanted.limit.min(MOST);
+        let size = wanted.limit.min(MAX_BATCH_BYTES);
         reserve(&mut self.batch, wanted.start.saturating_add(size))?;
         let mut filled = FilledBatch {
             end: wanted.start.saturating_add(RECORD_BATCH_OVERHEAD),

@@ -8,7 +8,7 @@ use zstd_safe::{CCtx, CParameter, compress_bound, get_error_name};
 
 use crate::compress::compressor::LibraryRefused;
 
-/// The context, kept between calls with the level it was told.
+/// The context, kept between calls with the level it is set to.
 #[derive(Default)]
 pub(in crate::compress) struct ZstdWriter(Option<(i32, CCtx<'static>)>);
 
@@ -26,15 +26,15 @@ impl ZstdWriter {
         src: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<(), LibraryRefused> {
-        let (told, context) = match &mut self.0 {
+        let (current, context) = match &mut self.0 {
             Some(kept) => kept,
             none => none.insert((0, CCtx::try_create().ok_or("no memory")?)),
         };
-        if *told != level {
+        if *current != level {
             context
                 .set_parameter(CParameter::CompressionLevel(level))
                 .map_err(get_error_name)?;
-            *told = level;
+            *current = level;
         }
         out.try_reserve(compress_bound(src.len()))
             .map_err(|_| "no memory")?;

@@ -236,8 +236,8 @@ impl Resync {
                     self.lose(position, end, reason);
                 }
                 Some(UndecidedPart::Batch(position, header)) => {
-                    let goes_on = self.goes_on(position, &header)?;
-                    if goes_on && !(self.is_damaged && self.has_chain()?) {
+                    let continues = self.continues(position, &header)?;
+                    if continues && !(self.is_damaged && self.has_chain()?) {
                         self.give(position, header);
                     } else {
                         self.settle_run(position, header)?;
@@ -283,7 +283,7 @@ impl Resync {
 
     /// Returns whether the batch begins where the last one ended, under a leader epoch that the next one does not speak
     /// against, nor against its last offset if that is to be confirmed.
-    fn goes_on(&mut self, position: Position, header: &BatchHeader) -> Result<bool> {
+    fn continues(&mut self, position: Position, header: &BatchHeader) -> Result<bool> {
         let epoch = header.partition_leader_epoch;
         if header.base_offset != self.floor || (epoch != -1 && epoch < self.epoch) {
             return Ok(false);

@@ -10,7 +10,7 @@ use crate::types::Offset;
 #[derive(Debug, Default)]
 pub(super) struct Meter {
     progress: Arc<Progress>,
-    /// Bytes of the log, those of this pass included, that were not told when it began.
+    /// Bytes of the log, those of this pass included, that were not reported when it began.
     left: u64,
     pass: Share,
 }
@@ -19,7 +19,7 @@ pub(super) struct Meter {
 #[derive(Debug, Default)]
 struct Share {
     counts: u64,
-    told: u64,
+    reported: u64,
     read: u64,
     size: u64,
 }
@@ -54,14 +54,14 @@ impl Meter {
         let pass = &mut self.pass;
         pass.read = pass.read.saturating_add(bytes);
         let due = part(pass.counts, pass.read, pass.size);
-        self.progress.add(due.saturating_sub(pass.told));
-        pass.told = pass.told.max(due);
+        self.progress.add(due.saturating_sub(pass.reported));
+        pass.reported = pass.reported.max(due);
     }
 
     /// The pass is over.
     pub(super) fn end_pass(&mut self) {
         let pass = std::mem::take(&mut self.pass);
-        self.progress.add(pass.counts.saturating_sub(pass.told));
+        self.progress.add(pass.counts.saturating_sub(pass.reported));
         self.left = self.left.saturating_sub(pass.counts);
     }
 
@@ -88,19 +88,19 @@ mod tests {
         let progress = Arc::new(Progress::default());
         progress.begin(Stage::Compacted, 1500);
         let mut meter = Meter::new(&progress);
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         meter.begin(1000);
         // Three passes over offsets 100 to 200; each reads all that is clean by then.
         for (from, end, size) in [(100, 150, 400), (150, 175, 500), (175, 200, 600)] {
             meter.begin_pass((from, end, 200), size);
             meter.read(size / 2);
-            told.push(progress.done());
+            reported.push(progress.done());
             // More than was thought.
             meter.read(size);
             meter.end_pass();
-            told.push(progress.done());
+            reported.push(progress.done());
         }
-        assert_eq!(told, [250, 500, 625, 750, 875, 1000]);
+        assert_eq!(reported, [250, 500, 625, 750, 875, 1000]);
         meter.end();
         assert_eq!(progress.done(), 1000);
         // Nothing to do.

@@ -144,7 +144,7 @@ impl Cleaner {
         settings: CleanerSettings,
         progress: &Arc<Progress>,
     ) -> Result<Vec<Self>> {
-        let most = settings.map_bytes.checked_div(OffsetMap::LEAST);
+        let most = settings.map_bytes.checked_div(OffsetMap::MIN_BYTES);
         let count = count.min(most.unwrap_or_default()).max(1);
         let share = CleanerSettings {
             map_bytes: settings.map_bytes.checked_div(count).unwrap_or_default(),

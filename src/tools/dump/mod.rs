@@ -133,7 +133,7 @@ pub(crate) fn dump(
     flushed?;
     match findings.report(err).and_then(|()| err.flush()) {
         Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => {}
-        told => told.map_err(Error::io("error output"))?,
+        said => said.map_err(Error::io("error output"))?,
     }
     dumped.map(|()| findings.damaged)
 }
@@ -169,8 +169,8 @@ fn dump_file(
             dumped => dumped,
         },
         _ => {
-            let told = format!("Ignoring unknown file {}", target.shown);
-            tell(text, err, &told)?;
+            let said = format!("Ignoring unknown file {}", target.shown);
+            tell(text, err, &said)?;
             // The real tool does not look whether there is one.
             exists().map(drop)
         }

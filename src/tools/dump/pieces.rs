@@ -117,7 +117,7 @@ fn dump_in_pieces(
         .collect::<Result<_>>()?;
     let mut ranges = PieceRanges::of(file, end, limits.size)?;
     // Where a file became shorter, the pieces after that are nothing.
-    let (reached, is_over) = (Cell::new(0), Cell::new(false));
+    let (reached, has_ended) = (Cell::new(0), Cell::new(false));
     in_order(
         &mut workers,
         |(log, batches), piece: &mut DumpedPiece| {
@@ -125,14 +125,14 @@ fn dump_in_pieces(
             Ok(())
         },
         |spare: Option<DumpedPiece>| {
-            let range = ranges.next().filter(|_| !is_over.get());
+            let range = ranges.next().filter(|_| !has_ended.get());
             Ok(range.map(|range| DumpedPiece {
                 range,
                 ..spare.unwrap_or_default()
             }))
         },
         |piece| {
-            if is_over.get() {
+            if has_ended.get() {
                 return Ok(());
             }
             let ended = if let Some(ended) = piece.reached.take() {
@@ -144,7 +144,7 @@ fn dump_in_pieces(
                 let mut log = file.read(Access::Records)?;
                 batches.dump(&mut log, piece.range.clone(), text, findings)?
             };
-            is_over.set(ended < piece.range.end);
+            has_ended.set(ended < piece.range.end);
             reached.set(ended);
             Ok(())
         },

@@ -87,18 +87,18 @@ impl PartitionReport {
 
 /// A segment without an index is checked when it is opened, and again with the others; it is reported once.
 fn said_once(notes: &[Note]) -> Vec<Note> {
-    let mut told: Vec<Note> = Vec::new();
+    let mut once: Vec<Note> = Vec::new();
     for note in notes {
         let may_repeat = matches!(
             note,
             Note::Recovered { truncated: 0, .. } | Note::IndexFull { .. } | Note::OutOfOrder { .. }
         );
-        let is_told = may_repeat && told.contains(note);
-        if !is_told {
-            told.push(note.clone());
+        let is_known = may_repeat && once.contains(note);
+        if !is_known {
+            once.push(note.clone());
         }
     }
-    told
+    once
 }
 
 /// Report of a recovery, done or planned.

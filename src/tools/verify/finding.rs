@@ -10,7 +10,7 @@ use crate::error::{Error, FaultKind};
 use crate::types::{Offset, Position, TopicPartition};
 
 /// Findings of one code in one file, beyond which they are only counted: a file of noise would fill the memory.
-const MOST: usize = 100;
+const MAX_OF_A_CODE: usize = 100;
 
 /// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -305,7 +305,7 @@ impl Findings {
         let key = (finding.file.clone(), finding.code.name);
         let count = self.counts.entry(key).or_default();
         *count = count.saturating_add(1);
-        if *count <= MOST {
+        if *count <= MAX_OF_A_CODE {
             self.found.push(Finding {
                 topic_partition: finding
                     .topic_partition
@@ -320,7 +320,7 @@ impl Findings {
     pub(super) fn finish(self) -> Vec<Finding> {
         let mut found = self.found;
         for ((file, code), count) in &self.counts {
-            if let Some(more) = count.checked_sub(MOST).filter(|&more| more > 0) {
+            if let Some(more) = count.checked_sub(MAX_OF_A_CODE).filter(|&more| more > 0) {
                 found.push(Finding {
                     topic_partition: self.topic_partition.clone(),
                     ..Finding::new(MORE, file, format!("{more} more of {code}"))
