@@ -37,7 +37,7 @@ impl DecodeFault {
     }
 }
 
-type Decoded<T> = std::result::Result<T, DecodeFault>;
+type MessageResult<T> = std::result::Result<T, DecodeFault>;
 
 /// The place of a message's first field among the nodes.
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +72,7 @@ impl<'a> Tree<'a> {
         message: &'static MessageSchema,
         version: i16,
         raw: &'a [u8],
-    ) -> Decoded<(Root, usize)> {
+    ) -> MessageResult<(Root, usize)> {
         let mut reader = Reader {
             raw,
             at: 0,
@@ -102,13 +102,13 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    fn take<const N: usize>(&mut self) -> Decoded<&'a [u8; N]> {
+    fn take<const N: usize>(&mut self) -> MessageResult<&'a [u8; N]> {
         let taken = bytes::<N>(self.raw, self.at).ok_or_else(|| self.fault("more bytes"))?;
         self.at = self.at.saturating_add(N);
         Ok(taken)
     }
 
-    fn slice(&mut self, len: usize) -> Decoded<&'a [u8]> {
+    fn slice(&mut self, len: usize) -> MessageResult<&'a [u8]> {
         let end = self.at.saturating_add(len);
         let slice = self.raw.get(self.at..end);
         let slice = slice.ok_or_else(|| self.fault("more bytes"))?;
@@ -116,13 +116,13 @@ impl<'a> Reader<'a, '_> {
         Ok(slice)
     }
 
-    fn uvarint(&mut self) -> Decoded<u32> {
+    fn uvarint(&mut self) -> MessageResult<u32> {
         let read = get_uvarint(self.raw, &mut self.at);
         read.ok_or_else(|| self.fault("an unsigned varint"))
     }
 
     /// The length of bytes or an array, `None` for null.
-    fn length(&mut self) -> Decoded<Option<usize>> {
+    fn length(&mut self) -> MessageResult<Option<usize>> {
         let length = if self.is_flexible {
             let length = self.uvarint()?.cast_signed();
             length.wrapping_sub(1)
@@ -132,7 +132,7 @@ impl<'a> Reader<'a, '_> {
         Ok(usize::try_from(length).ok())
     }
 
-    fn string(&mut self) -> Decoded<Option<&'a [u8]>> {
+    fn string(&mut self) -> MessageResult<Option<&'a [u8]>> {
         let length = if self.is_flexible {
             self.length()?
         } else {
@@ -148,7 +148,7 @@ impl<'a> Reader<'a, '_> {
     }
 
     /// Reads a structure; returns the node of its first field.
-    fn structure(&mut self, layout: &'static FieldLayout) -> Decoded<usize> {
+    fn structure(&mut self, layout: &'static FieldLayout) -> MessageResult<usize> {
         let first = self.nodes.len();
         let end = first.saturating_add(layout.fields.len());
         self.nodes.resize(end, Node::Absent);
@@ -187,7 +187,7 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    fn field(&mut self, field: &'static MessageField) -> Decoded<Node<'a>> {
+    fn field(&mut self, field: &'static MessageField) -> MessageResult<Node<'a>> {
         let node = if field.is_array {
             match self.length()? {
                 Some(len) => Some(self.array(field, len)?),
@@ -225,7 +225,7 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    fn number(&mut self, kind: Type) -> Decoded<Node<'a>> {
+    fn number(&mut self, kind: Type) -> MessageResult<Node<'a>> {
         let raw = self.slice(kind.width().unwrap_or_default())?;
         Ok(match fixed(kind, raw) {
             Some(Value::Bool(value)) => Node::Bool(value),
@@ -235,7 +235,7 @@ impl<'a> Reader<'a, '_> {
         })
     }
 
-    fn array(&mut self, field: &'static MessageField, len: usize) -> Decoded<Node<'a>> {
+    fn array(&mut self, field: &'static MessageField, len: usize) -> MessageResult<Node<'a>> {
         if len > self.raw.len().saturating_sub(self.at) {
             return Err(self.fault("no more elements than bytes"));
         }
@@ -265,7 +265,7 @@ impl<'a> Reader<'a, '_> {
     }
 
     /// A place among the nodes, or a number of them.
-    fn place(&self, at: usize) -> Decoded<u32> {
+    fn place(&self, at: usize) -> MessageResult<u32> {
         u32::try_from(at).map_err(|_| self.fault("at most 2^32 values"))
     }
 }

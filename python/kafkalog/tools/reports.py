@@ -264,7 +264,7 @@ class PartitionRecovery(PartitionReport):
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether all files are unchanged."""
+        """True if all files are unchanged."""
         return all(file.is_same for file in self.files)
 
     def lines(self) -> Iterator[str]:
@@ -316,7 +316,7 @@ class RecoveryReport(Report):
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether all files are unchanged."""
+        """True if all files are unchanged."""
         return not self.checkpoints and all(partition.is_unchanged for partition in self.partitions)
 
     def lines(self) -> Iterator[str]:
