@@ -21,7 +21,7 @@ def regular(path: str, flags: int) -> int:
     opened = os.open(path, flags | getattr(os, "O_NONBLOCK", 0), 0o666)
     if not stat.S_ISREG(os.fstat(opened).st_mode):
         os.close(opened)
-        raise OSError(errno.ESPIPE, "is no regular file", path)
+        raise OSError(errno.ESPIPE, "is not a regular file", path)
     return opened
 
 

@@ -210,7 +210,7 @@ impl Column {
             })?;
             if columns.contains(&column) {
                 return Err(Error::InvalidArgument(format!(
-                    "column '{name}' is asked for twice"
+                    "column '{name}' is named twice"
                 )));
             }
             columns.push(column);

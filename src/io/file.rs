@@ -20,7 +20,7 @@ pub(crate) fn open(path: &Path) -> io::Result<(File, Metadata)> {
 /// Opens a file, and tells what there is to know about it.
 ///
 /// # Errors
-/// What the operating system reports; for what is no regular file, what it would report at the first read.
+/// What the operating system reports; for what is not a regular file, what it would report at the first read.
 pub(crate) fn open_as(path: &Path, options: &mut OpenOptions) -> io::Result<(File, Metadata)> {
     #[cfg(unix)]
     {
@@ -144,8 +144,8 @@ pub(crate) fn ensure_small(path: &Path, length: u64, limit: u64) -> Result<()> {
     Err(Error::corrupt_index("file length", limit, expected, length).at(path))
 }
 
-/// Replaces `buffer` by what `read` makes of `len` bytes, or fewer. What it held is written over, so that only memory it gains
-/// is zeroed first, and one call reads all (`read_to_end` begins with 8 KiB and doubles).
+/// Replaces `buffer` by what `read` makes of `len` bytes, or fewer. What it held is written over, so that only memory
+/// it gains is zeroed first, and one call reads all (`read_to_end` begins with 8 KiB and doubles).
 ///
 /// # Errors
 /// Those of `read`; no memory.

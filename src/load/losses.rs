@@ -1,8 +1,9 @@
 //! Losses that loading would cause, found in its result.
 //!
-//! Indexes, checkpoints, markers and leftovers are hints. Kafka's loader lets them decide over batches, and cuts all that
-//! follows a damaged one. The result of a loading is held against the `.log` files that it began with: of every byte that
-//! has no place in the result, the whole batches are counted ([`Resync`]). Files that stay as they were are not read.
+//! Indexes, checkpoints, markers and leftovers are hints. Kafka's loader lets them decide over batches, and cuts all
+//! that follows a damaged one. The result of a loading is held against the `.log` files that it began with: of every
+//! byte that has no place in the result, the whole batches are counted ([`Resync`]). Files that stay as they were are
+//! not read.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -164,7 +165,7 @@ impl Loader<'_> {
     /// Place of the batches of a file that are lost, and the cause.
     fn reason(&self, name: &str, kept: &[(u64, u64)], replacement: Option<&str>) -> String {
         if let Some(by) = replacement {
-            return format!("in {name}, in whose place {by} would come without holding them");
+            return format!("in {name}, which {by} would replace without containing them");
         }
         if FileName::parse(name).is_none() {
             return format!(

@@ -214,7 +214,7 @@ impl LogDir {
     pub fn ensure_log_dir(self) -> Result<Self> {
         if self.is_foreign {
             let text = format!(
-                "{}: no log dir: it holds no partition folder and none of a broker's files{}",
+                "{}: not a log dir: it contains no partition folder and none of a broker's files{}",
                 self.path.display(),
                 hint(&self.path, |path| Self::open(path)
                     .is_ok_and(|dir| dir.is_certain()))

@@ -28,7 +28,7 @@ pub(super) fn of_read(error: &Error, on_corrupt: Option<OnCorrupt>) -> PyErr {
 /// the same name.
 pub(super) fn way_on(error: &Error, on_corrupt: Option<OnCorrupt>) -> &'static str {
     if on_corrupt == Some(OnCorrupt::Raise) && is_damage(error) {
-        "; on_corrupt=\"skip\" reads on after it"
+        "; on_corrupt=\"skip\" continues after it"
     } else {
         ""
     }

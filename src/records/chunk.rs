@@ -362,7 +362,11 @@ impl Chunk {
         let source = match &self.source {
             Some(RecordBytes::Region(region)) => region.as_slice(),
             Some(RecordBytes::Arena(id)) if *id == self.arena.id() => self.arena.bytes(),
-            _ => return Err(Error::internal("records lie in an arena that was cleared")),
+            _ => {
+                return Err(Error::internal(
+                    "chunk was cleared while its records were in use",
+                ));
+            }
         };
         let free = self.slots.get_mut(self.end..).unwrap_or_default();
         let before = walk.position();

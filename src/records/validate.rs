@@ -19,6 +19,37 @@ pub struct LeaderRules {
     pub timestamp_after_max_ms: i64,
 }
 
+impl LeaderRules {
+    /// Names the first setting in which rules that batches were encoded by differ.
+    pub(crate) fn difference(&self, found: &Self) -> String {
+        let settings = |rules: &Self| {
+            let codec = rules.codec.map(Codec::compression);
+            [
+                codec.map_or_else(|| "producer".to_owned(), |codec| codec.to_string()),
+                format!("{:?}", rules.timestamp_type),
+                rules.compact.to_string(),
+                rules.timestamp_before_max_ms.to_string(),
+                rules.timestamp_after_max_ms.to_string(),
+            ]
+        };
+        let names = [
+            "compression.type",
+            "message.timestamp.type",
+            "compaction",
+            "message.timestamp.before.max.ms",
+            "message.timestamp.after.max.ms",
+        ];
+        let mut all = names
+            .iter()
+            .zip(settings(self).into_iter().zip(settings(found)));
+        let differs = all.find(|(_, (expected, found))| expected != found);
+        differs.map_or_else(
+            || "compression level".to_owned(),
+            |(name, (expected, found))| format!("{name}: expected {expected}, found {found}"),
+        )
+    }
+}
+
 /// Kafka's defaults.
 impl Default for LeaderRules {
     fn default() -> Self {

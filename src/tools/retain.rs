@@ -2,8 +2,8 @@
 //! (`UnifiedLog.deleteOldSegments`, `LogManager.cleanupLogs`).
 //!
 //! Every partition is loaded as at a broker's start ([`super::recover`]) and then retained under its topic's settings.
-//! Nothing is deleted from the source, and segments that go are never copied. The modification times of the files that stay
-//! are kept, because retention falls back on them.
+//! Nothing is deleted from the source, and segments that go are never copied. The modification times of the files that
+//! stay are kept, because retention falls back on them.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -92,8 +92,8 @@ impl AfterLoad for Retaining {
 /// Copies a log dir, or one partition, into the new log dir `out`, without what retention deletes.
 ///
 /// # Errors
-/// As recovering into a new directory; `InvalidArgument` for a topic with tiered storage: what was uploaded is not known
-/// here.
+/// As recovering into a new directory; `InvalidArgument` for a topic with tiered storage: what was uploaded is not
+/// known here.
 pub(crate) fn retain(path: &Path, out: &Path, options: &RetainOptions) -> Result<RetainReport> {
     let log_dir = match PathKind::of(path)? {
         PathKind::Partition(_) => dir_above(path),
@@ -144,7 +144,7 @@ fn retain_partition(
 ) -> Result<RetentionResult> {
     if config.remote_storage_enable {
         return Err(Error::InvalidArgument(format!(
-            "{}: remote.storage.enable is true: a segment is deleted only after it was uploaded, which its files do not tell",
+            "{}: remote.storage.enable is true: a segment is deleted only after it was uploaded, which its files do not show",
             partition.path.display()
         )));
     }

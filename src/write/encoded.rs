@@ -12,12 +12,12 @@ use crate::types::{AppendOrigin, NO_TIMESTAMP, TimestampMs};
 impl<S: Storage> WritableLog<S> {
     /// Appends batches that were encoded here by the topic's rules, which are not looked at again: as many as one write
     /// takes, off the front. Each is a client's, which gets its offsets and the epoch, or keeps its offsets as a
-    /// follower's; and all comes out as if each were appended by itself, so that a batch for which the log may have to be
-    /// rolled waits for the next call, and so does what follows one that must be synced.
+    /// follower's; and all comes out as if each were appended by itself, so that a batch for which the log may have to
+    /// be rolled waits for the next call, and so does what follows one that must be synced.
     ///
-    /// Where others follow, the write ends at a multiple of [`WriteOptions::write_bytes`] in the file, and so maybe in a
-    /// batch. That one is not appended by then: it stays the first one, begun, and the log is not to be used for anything
-    /// else before it is appended, or it has to be written again.
+    /// Where others follow, the write ends at a multiple of [`WriteOptions::write_bytes`] in the file, and so maybe in
+    /// a batch. That one is not appended by then: it stays the first one, begun, and the log is not to be used for
+    /// anything else before it is appended, or it has to be written again.
     ///
     /// [`WriteOptions::write_bytes`]: super::WriteOptions::write_bytes
     ///
@@ -35,8 +35,8 @@ impl<S: Storage> WritableLog<S> {
         let rules = self.options.config.encode_rules(keeps)?;
         if *batches.rules() != rules {
             return Err(Error::InvalidArgument(format!(
-                "batches encoded by other rules than the topic's: expected {rules:?}, found {:?}",
-                batches.rules()
+                "batches encoded by other rules than the topic's: {}",
+                rules.difference(batches.rules())
             )));
         }
         batches.assign(self.log_end_offset, leader_epoch);

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-WAY_ON = 'on_corrupt="skip" reads on after it'
+WAY_ON = 'on_corrupt="skip" continues after it'
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_the_shell_names_its_own_option(damaged: Path) -> None:
     ]
     for words in calls:
         said = command.fails(1, *words)
-        assert said.endswith("; --on-corrupt skip reads on after it\n"), said
+        assert said.endswith("; --on-corrupt skip continues after it\n"), said
         done = command.call(*words, "--on-corrupt", "skip")
         assert "--on-corrupt" not in done.stderr
 

@@ -108,7 +108,7 @@ def test_recover_under_the_topics_settings(tmp_path: Path) -> None:
 def test_import_of_a_format_that_no_name_tells(tmp_path: Path) -> None:
     path = tmp_path / "events"
     path.write_text('{"value": "eA=="}\n')
-    assert "does not tell the format" in fails(2, "import", path, tmp_path / "logs", "-t", "t")
+    assert "does not show the format" in fails(2, "import", path, tmp_path / "logs", "-t", "t")
     assert call("import", path, tmp_path / "logs", "-t", "t", "--format", "jsonl").returncode == 0
     assert kafkalog.read_table(tmp_path / "logs")["value"].to_pylist() == [b"x"]
 

@@ -196,8 +196,8 @@ def test_identity(tmp_path: Path) -> None:
     ("words", "code", "said"),
     [
         (["missing.parquet"], 3, "missing.parquet"),
-        (["data.txt"], 2, "does not tell the format"),
-        (["data.parquet"], 2, "does not tell topic"),
+        (["data.txt"], 2, "does not show the format"),
+        (["data.parquet"], 2, "does not show topic"),
         (["bad-0.parquet"], 1, "bad-0.parquet"),
         (["bad-0.arrow"], 1, "bad-0.arrow"),
         (["cut-0.arrow"], 1, "cut-0.arrow: "),

@@ -95,10 +95,10 @@ def with_everything(log_dir: Path, codec: str) -> dict[str, str]:
     (older / f"{1000:020}.log").write_bytes(encoded(1000, codec) + encoded(1008, codec, ERASED))
     for name in ("notes.txt", "people-0.csv", "meta.properties.tmp", "recovery-point-offset-checkpoint.tmp"):
         (log_dir / name).write_bytes(ERASED)
-        left[name] = "may hold"
+        left[name] = "may contain"
     for name in (".kafkalog-rows.a.b.arrows", ".kafkalog-sink", f".kafkalog-stream-{'a' * 32}.tmp"):
         (log_dir / name).write_bytes(ERASED)
-        left[name] = "may hold"
+        left[name] = "may contain"
     shutil.copytree(internal, log_dir / f"__consumer_offsets-0.{UUID}-future")
     metadata = log_dir / "__cluster_metadata-0"
     shutil.copytree(GOLDEN_METADATA, metadata)
@@ -110,7 +110,7 @@ def with_everything(log_dir: Path, codec: str) -> dict[str, str]:
         "bootstrap.checkpoint.tmp",
     ):
         (metadata / name).write_bytes(ERASED)
-        left[f"{metadata.name}/{name}"] = "may hold"
+        left[f"{metadata.name}/{name}"] = "may contain"
     for folder in (live, internal, metadata, log_dir / f"people-0.{UUID}-future"):
         inner = {
             f"{900:020}.log.deleted": data,
@@ -127,7 +127,7 @@ def with_everything(log_dir: Path, codec: str) -> dict[str, str]:
         }
         for name, held in inner.items():
             (folder / name).write_bytes(held)
-            left[f"{folder.name}/{name}"] = "may hold"
+            left[f"{folder.name}/{name}"] = "may contain"
         if folder != metadata:
             (folder / f"{3:020}.snapshot").write_bytes(ERASED)
             (folder / f"{900:020}.index").write_bytes(index)

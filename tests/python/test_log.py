@@ -63,7 +63,7 @@ def test_a_partition_folder_is_no_empty_log_dir(tmp_path: Path) -> None:
 def test_a_log_dir_is_no_empty_partition() -> None:
     """The folder around log dirs ``data-0`` and ``data-1``, whose names are those of partitions."""
     for ask in (kafkalog.scan, kafkalog.scan_batches, lambda path: kafkalog.recover(path, dry_run=True)):
-        with pytest.raises(ValueError, match="clean-restarts: no log dir"):
+        with pytest.raises(ValueError, match="clean-restarts: not a log dir"):
             ask(CASE)
     assert kafkalog.read_table([CASE / "data-0", CASE / "data-1"], columns="offset").num_rows > 880
 
@@ -82,12 +82,12 @@ def test_a_folder_of_others_is_no_empty_log_dir(tmp_path: Path) -> None:
         ask(tmp_path)
     (tmp_path / "backup").mkdir()
     for ask in asks:
-        with pytest.raises(ValueError, match=f"{tmp_path}: no log dir"):
+        with pytest.raises(ValueError, match=f"{tmp_path}: not a log dir"):
             ask(tmp_path)
     # A folder that is only named like a partition, as dbus-1 in /etc.
     (tmp_path / "mine-0").mkdir()
     for ask in asks:
-        with pytest.raises(ValueError, match=f"{tmp_path}: no log dir"):
+        with pytest.raises(ValueError, match=f"{tmp_path}: not a log dir"):
             ask(tmp_path)
     (tmp_path / "mine-0" / "leader-epoch-checkpoint").write_text("0\n0\n")
     for ask in asks:
@@ -101,7 +101,7 @@ def test_a_folder_counts_as_a_partition_for_what_it_holds_or_where_it_is(tmp_pat
     assert kafkalog.LogDir(tmp_path).topics == ["orders"]
     assert kafkalog.read_table(tmp_path, columns="offset").num_rows == 880
     for ask in (kafkalog.PartitionLog, kafkalog.scan):
-        with pytest.raises(ValueError, match=r"dbus-1: (not a partition folder|no log dir)"):
+        with pytest.raises(ValueError, match=r"dbus-1: (not a partition folder|not a log dir)"):
             ask(tmp_path / "dbus-1")
     # In a log dir a broker takes the folder for the partition that it is named after.
     shutil.copy(DATA / "meta.properties", tmp_path)

@@ -62,7 +62,7 @@ def test_a_time_out_of_range_is_an_error_after_the_rows_before_it(
     assert str(error) == (
         f"{error.path}: byte {error.position}: offset 150: timestamp: "
         f"expected -{MOST} to {MOST} ms, which is what microseconds hold, found {MOST + 1} ms; "
-        'columns without timestamp can be read; on_corrupt="skip" reads on after it'
+        'columns without timestamp can be read; on_corrupt="skip" continues after it'
     )
 
 

@@ -233,7 +233,7 @@ def test_an_interrupted_compaction(tmp_path: Path) -> None:
     cleaned = min((tmp_path / "cleaned" / "orders-0").glob("*.log"))
     swap = first.with_name(first.name + ".swap")
     swap.write_bytes(cleaned.read_bytes())
-    with pytest.raises(KafkaLogError, match=f"in {first.name}, in whose place {swap.name} would come"):
+    with pytest.raises(KafkaLogError, match=f"in {first.name}, which {swap.name} would replace"):
         kafkalog.recover(root)
     saved = tmp_path / "saved"
     kafkalog.recover(root, out=saved, on_loss="salvage")

@@ -148,9 +148,9 @@ def test_a_folder_above_a_log_dir_names_it(tmp_path: Path) -> None:
     for path in (deep.parent, deep.parent.parent):
         for words in (["ls"], ["cat"], ["stats"], ["verify"], ["explain"], ["groups"], ["offsets"]):
             said = fails(2, words[0], path)
-            assert f"no log dir: it holds no partition folder and none of a broker's files; {deep} is one" in said, (
-                words
-            )
+            assert (
+                f"not a log dir: it contains no partition folder and none of a broker's files; {deep} is one" in said
+            ), words
         for command in (("truncate", path, tmp_path / "out", "--offset", "1"), ("rebuild", path)):
             assert f"{deep} is one" in fails(2, *command), command
         with pytest.raises(ValueError, match=f"{deep} is one"):

@@ -63,7 +63,7 @@ def test_a_disk_without_meta_properties_is_taken_and_said(disk: Path) -> None:
 
 def test_what_is_no_log_dir_is_refused(tmp_path: Path) -> None:
     (tmp_path / "holiday.txt").write_text("sun")
-    with pytest.raises(ValueError, match="no log dir"):
+    with pytest.raises(ValueError, match="not a log dir"):
         plan_rescue(tmp_path)
     with pytest.raises(FileNotFoundError):
         plan_rescue(tmp_path / "absent")

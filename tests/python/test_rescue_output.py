@@ -160,7 +160,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
     stranger = tmp_path / f"out{UNFINISHED}"
     stranger.mkdir()
     (stranger / "y").touch()
-    with pytest.raises(FileExistsError, match="is no unfinished rescue"):
+    with pytest.raises(FileExistsError, match="is not an unfinished rescue"):
         write(plan, tmp_path / "out")
     assert [path.name for path in stranger.iterdir()] == ["y"]
 

@@ -479,7 +479,7 @@ def test_paths_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         kafkalog.verify(tmp_path / "gone")
     (tmp_path / "notes.txt").touch()
-    with pytest.raises(ValueError, match="no log dir"):
+    with pytest.raises(ValueError, match="not a log dir"):
         kafkalog.verify(tmp_path)
 
 

@@ -349,6 +349,8 @@ fn encoded_batches_are_appended_as_a_producers() {
     let mut batch = encoded.next_batches(NOW, 0).unwrap().unwrap();
     let error = compacted.append_encoded(&mut batch, 0, NOW).unwrap_err();
     assert!(matches!(error, Error::InvalidArgument(_)) && compacted.log_end_offset() == 0);
+    let named = "compaction: expected true, found false";
+    assert!(error.to_string().ends_with(named), "{error}");
 }
 
 /// Most records are decoded by what they have in common with the one before: here all but deltas, and then one bit less.

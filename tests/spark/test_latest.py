@@ -51,7 +51,7 @@ def test_a_task_reads_a_whole_partition() -> None:
     ("given", "error"),
     [
         ({"maxRecordsPerPartition": "5"}, "with latestPerKey, one task reads"),
-        ({"where": [("offset", ">", 5)]}, "a condition on offset belongs into the query"),
+        ({"where": [("offset", ">", 5)]}, "a condition on offset belongs in the query"),
         ({"latestPerKey": "false", "tombstones": "true"}, "tombstones=True is for latest_per_key=True"),
     ],
 )

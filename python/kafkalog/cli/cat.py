@@ -56,7 +56,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _common.add_on_corrupt(parser)
     parser.add_argument("-c", "--count", type=_common.number(0, _common.INT64_MAX), help="stop after this many records")
     parser.add_argument(
-        "-D", dest="delimiter", metavar="DELIM", default="\\n", help="what follows each record; default \\n"
+        "-D", dest="delimiter", metavar="DELIM", default="\\n", help="delimiter after each record; default \\n"
     )
     parser.add_argument("-K", dest="key_delimiter", metavar="DELIM", help="print keys too, each followed by DELIM")
     parser.add_argument("-Z", dest="null", action="store_const", const="NULL", default="", help="print null as NULL")

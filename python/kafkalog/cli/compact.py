@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     import argparse
 
 _EPILOG = """\
-OUT is a new log dir that a broker can mount; the source is not changed. Of each key the last record is kept, by the
-rules of Kafka's log cleaner, which leaves the active segment alone: --roll ends it first. Topic settings come from the
-metadata log in the log dir; --config overrides them, and is needed where there is no metadata log.
-min.cleanable.dirty.ratio=0 compacts whatever there is to compact.
+OUT is a new log dir that a broker can mount; the source is not changed. The last record of each key is kept, by the
+rules of Kafka's log cleaner. The cleaner does not touch the active segment: --roll rolls it first. Topic settings come
+from the metadata log in the log dir; --config overrides them, and is needed if there is no metadata log.
+min.cleanable.dirty.ratio=0 compacts in any case.
 
 examples:
   kafkalog compact /data/kafka-logs /backup/kafka-logs --dry-run
@@ -29,9 +29,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _common.add_copy(parser, _EPILOG)
     parser.add_argument("--now", metavar="TIME", type=_common.time, help="the time of the compaction; default: now")
     _common.add_config(parser)
-    parser.add_argument("--roll", action="store_true", help="end the active segment first, so that it is compacted too")
     parser.add_argument(
-        "--on-corrupt", choices=("raise", "skip"), default="raise", help="what to do about damage; default: raise"
+        "--roll", action="store_true", help="roll the active segment first, so that it is compacted too"
+    )
+    parser.add_argument(
+        "--on-corrupt",
+        choices=("raise", "skip"),
+        default="raise",
+        help="skip leaves out damaged batches; default: raise",
     )
     parser.add_argument(
         "--map-bytes",

@@ -54,7 +54,7 @@ The line of a batch:
   isTransactional, isControl, deleteHorizonMs
   position, size            bytes in the file
   CreateTime, LogAppendTime, NoTimestampType
-                            who set the timestamps, and the largest
+                            the timestamp type, and the largest timestamp
   magic, compresscodec      format (0, 1, 2) and codec
   crc, isvalid              the stored checksum, and whether it is correct
 Messages of magic 0 and 1 have 'offset' (of a wrapper: its last) and the fields from 'position' on.
@@ -67,7 +67,7 @@ compaction, and at the start of a log that does not start at 0, they are normal 
 Where kafka-dump-log would end with a Java stack trace, this ends with one line: the file, the byte,
 what was expected and what was found. The decoder 'bytes' (DefaultDecoder) writes keys and payloads
 as they are. The decoders of internal topics print what kafka-dump-log prints, salts, keys and passwords
-included; only of records that cannot be decoded they say in other words why.
+included; only the reason why a record cannot be decoded is worded differently.
 """
 
 
@@ -107,7 +107,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=_size,
         default=5 * 1024 * 1024,
         metavar="SIZE",
-        help="how far after an indexed position its batch may end (default: %(default)s)",
+        help="bytes after an indexed position within which its batch must end (default: %(default)s)",
     )
     for of in ("key", "value"):
         add(

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 _EPILOG = """\
-First what takes up the disk, by kind, as du -b and du -B1 count it, what of it can be freed and how; then the topics,
-and when more of their .log files goes; then what to do about records and settings that hold segments; then every
-segment. --config says what other settings would do. Nothing is written, and a broker may be running.
+Prints the disk usage by kind, as du -b and du -B1 count it, what can be freed of it and how; then the topics, and when
+more of their .log files will be deleted; then advice about records and settings that retain segments; then every
+segment. --config shows the effect of other settings. Nothing is written, and a broker may be running.
 
 examples:
   kafkalog explain /data/kafka-logs
@@ -60,7 +60,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _common.add_path(parser)
     parser.add_argument("--now", metavar="TIME", type=_common.time, help="the time to assume; default: now")
     _common.add_config(parser)
-    parser.add_argument("--disk", action="store_true", help="only what takes up the disk; with -J an object per kind")
+    parser.add_argument("--disk", action="store_true", help="print only the disk usage; with -J an object per kind")
     parser.add_argument("-J", "--json", action="store_true", help="one JSON object per segment, nothing else")
 
 

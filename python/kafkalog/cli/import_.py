@@ -27,10 +27,9 @@ _EPILOG = """\
 SOURCE is a file (.parquet, .arrow, .jsonl, .jsonl.gz), a folder of such files, the folder of a partition, or a log dir.
 Files are appended in the given order. Without -t, the name of a file gives topic and partition, as export names files:
 orders-0.parquet. Columns are key, value, headers and timestamp; the other columns of an export are left out. In JSON
-lines keys and values are base64, or with --text what export --text wrote; those of `kafkalog cat -J` are taken as they
-are. Logs are copied batch by batch with their
-offsets. Records that were appended before an error or an interruption stay; the same command with --resume continues
-after them.
+lines keys and values are base64, or with --text what export --text wrote; the output of `kafkalog cat -J` is accepted
+as well. Logs are copied batch by batch with their offsets. Records that were appended before an error or an
+interruption stay; the same command with --resume continues after them.
 
 examples:
   kafkalog import orders.parquet /data/kafka-logs -t orders --config compression.type=zstd
@@ -294,12 +293,12 @@ def _file(path: Path, arguments: argparse.Namespace) -> _Source:
     told, stem = format_of(path)
     form = arguments.format or told
     if form is None:
-        raise ValueError(f"{path}: the name does not tell the format; give it with --format")
+        raise ValueError(f"{path}: the name does not show the format; give it with --format")
     if arguments.topic:
         return _Source(path, form, arguments.topic, arguments.partition or 0, size)
     match = _NAME.fullmatch(stem)
     if match is None:
-        raise ValueError(f"{path}: the name does not tell topic and partition; give them with -t and -p")
+        raise ValueError(f"{path}: the name does not show topic and partition; give them with -t and -p")
     partition = int(match["partition"]) if arguments.partition is None else arguments.partition
     return _Source(path, form, match["topic"], partition, size)
 

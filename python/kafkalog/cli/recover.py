@@ -10,11 +10,11 @@ from kafkalog.cli import _common
 
 _EPILOG = """\
 Does what a broker's start-up does: completes interrupted swaps, rebuilds indexes, and truncates a torn tail after the
-last whole batch. If Kafka would not load the log, or if any whole batch would go, nothing is changed and the exit code
-is 1: --salvage keeps every whole batch, --as-kafka does what a broker's start does. The marker and checkpoints of the
-log dir say where to start; afterwards the checkpoints match the logs, and an existing marker stays unless something had
-to be truncated. The topic settings segment.index.bytes and index.interval.bytes determine the indexes; give them if
-they are not Kafka's defaults.
+last whole batch. If Kafka would not load the log, or if any whole batch would be lost, nothing is changed and the
+exit code is 1: --salvage keeps every whole batch, --as-kafka does what a broker's start does. The marker and
+checkpoints of the log dir say where to start; afterwards the checkpoints match the logs, and an existing marker stays
+unless something had to be truncated. The topic settings segment.index.bytes and index.interval.bytes determine the
+indexes; give them if they are not Kafka's defaults.
 
 examples:
   kafkalog recover /data/kafka-logs --dry-run
@@ -45,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         dest="on_loss",
         action="store_const",
         const="as_kafka",
-        help="do what a broker's start does, even where whole batches go",
+        help="do what a broker's start does, even if whole batches are lost",
     )
     state = parser.add_mutually_exclusive_group()
     state.add_argument(
@@ -65,7 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--recovery-point",
         metavar="OFFSET",
         type=_common.number(0, _common.INT64_MAX),
-        help="the offset from which on batches are checked",
+        help="the offset from which batches are checked",
     )
     _common.add_config(parser)
     parser.add_argument("-J", "--json", action="store_true", help="one JSON object per partition")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from kafkalog.rescue.model import RescuePlan, RescueReport
 
 _EPILOG = """\
-Reads the log dirs of dead brokers and controllers, and writes a log dir that a new, single node starts from: topics
+Reads the log dirs of dead brokers and controllers, and writes a log dir for a new, single node: topics
 with their ids, settings, ACLs, users, quotas, records, committed offsets. Prints the disks, the metadata, where each
 partition is taken from and why, and what is missing. The disks are never written. kafkalog help rescue is a guide.
 
@@ -68,7 +68,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="TOPIC=ID",
         action="append",
         type=_topic_id,
-        help="a topic for --into and its id there; needed where LOG_DIR has no metadata log",
+        help="a topic for --into and its id there; needed if LOG_DIR has no metadata log",
     )
     parser.add_argument(
         "--link", action="store_true", help="link closed segments (reflinks or hard links) instead of copying them"

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     import argparse
 
 _EPILOG = """\
-OUT is a new log dir that a broker can mount; the source is not changed, and what goes is not copied. Whole segments go,
-oldest first, by the rules of a broker: log start offset, retention.bytes, retention.ms. Topic settings come from the
-metadata log in the log dir; --config overrides them, and is needed where there is no metadata log.
+OUT is a new log dir that a broker can mount; the source is not changed. Whole segments are left out, oldest first, by
+the rules of a broker: log start offset, retention.bytes, retention.ms. Topic settings come from the metadata log in the
+log dir; --config overrides them, and is needed if there is no metadata log.
 
 examples:
   kafkalog retain /data/kafka-logs /backup/kafka-logs --dry-run
@@ -26,9 +26,7 @@ examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     _common.add_copy(parser, _EPILOG)
-    parser.add_argument(
-        "--now", metavar="TIME", type=_common.time, help="when retention looks at the segments; default: now"
-    )
+    parser.add_argument("--now", metavar="TIME", type=_common.time, help="the time of the retention; default: now")
     _common.add_config(parser)
     parser.add_argument("-n", "--dry-run", action="store_true", help="only print what would be deleted")
     parser.add_argument("-J", "--json", action="store_true", help="one JSON object per partition")

@@ -11,10 +11,10 @@ from kafkalog.cli import _common
 from kafkalog.cli._progress import written
 
 _EPILOG = """\
-OUT is a new log dir that a broker can mount, with the same offsets; the source is not changed. A record that any of the
---drop options selects goes; batches that lose nothing are copied byte for byte. Nothing that may hold such a record is
-copied: leftovers, partitions being deleted and files that are not Kafka's stay behind and are named. The result is
-verified, and OUT.rewrite.json says how many records went and what the written files hash to.
+OUT is a new log dir that a broker can mount, with the same offsets; the source is not changed. Records that any --drop
+option selects are dropped; batches that lose nothing are copied byte for byte. Nothing that may contain such a record
+is copied: leftovers, partitions being deleted and files that are not Kafka's are left out and listed. The result is
+verified, and OUT.rewrite.json has the number of dropped records and the hash of each written file.
 
 examples:
   kafkalog rewrite /data/kafka-logs /clean/kafka-logs --drop-key customer-4711 --dry-run
@@ -30,10 +30,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--drop-key", metavar="KEY", action="append", help="drop records with this key; may be repeated"
     )
     parser.add_argument(
-        "--drop-keys", metavar="FILE", type=_common.place, help="drop records with these keys, one a line"
+        "--drop-keys", metavar="FILE", type=_common.place, help="drop records with these keys, one per line"
     )
-    parser.add_argument("--drop-key-pattern", metavar="RE", help="drop records whose key this expression finds")
-    parser.add_argument("--drop-where", metavar="SQL", help="drop records for which this holds; needs DuckDB")
+    parser.add_argument(
+        "--drop-key-pattern", metavar="RE", help="drop records whose key contains a match of this regular expression"
+    )
+    parser.add_argument(
+        "--drop-where", metavar="SQL", help="drop records that satisfy this SQL condition; needs DuckDB"
+    )
     parser.add_argument("--drop-before", metavar="TIME", type=_common.time, help="drop records before this time")
     parser.add_argument("--drop-from", metavar="TIME", type=_common.time, help="drop records from this time on")
     _common.add_topics(parser, "only drop records in these topics")
@@ -54,9 +58,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--on-corrupt",
         choices=["raise", "skip"],
         default="raise",
-        help="skip leaves out what is damaged; default raise",
+        help="skip leaves out damaged batches; default raise",
     )
-    parser.add_argument("-n", "--dry-run", action="store_true", help="only count the records that would go")
+    parser.add_argument("-n", "--dry-run", action="store_true", help="only count the records that would be dropped")
     parser.add_argument("-J", "--json", action="store_true", help="one JSON object per partition")
 
 
@@ -85,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
     before, from_ = arguments.drop_before, arguments.drop_from
     if before is not None and from_ is not None and from_ >= before:
         raise ValueError(
-            "--drop-from and --drop-before: together they are the range that goes, which must not be empty"
+            "--drop-from and --drop-before: together they are the range that is dropped, which must not be empty"
         )
     with written(arguments.path, arguments.out):
         report = tools.rewrite(

@@ -77,7 +77,8 @@ def run(arguments: argparse.Namespace) -> int:
         _print_hanging(found, as_json=arguments.json)
         unknown = sum(row["isHanging"] is None for row in found)
         if unknown:
-            print(f"kafkalog: {unknown} of them may not hang: what their coordinators say is not here", file=sys.stderr)
+            note = f"kafkalog: {unknown} of them may not be hanging: the logs of their coordinators are not here"
+            print(note, file=sys.stderr)
         return _common.tell_partial(table)
     told, rows = [], list[dict[str, Any]]()
     try:

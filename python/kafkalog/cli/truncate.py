@@ -10,7 +10,7 @@ from kafkalog.cli import _common
 
 _EPILOG = """\
 OUT is a new log dir that a broker can mount; the source is not changed. A batch that contains the offset is removed
-whole, and a broker that loads OUT continues after the last batch that is left. A log that is damaged below the offset
+whole, and a broker that loads OUT continues after the last remaining batch. A log that is damaged below the offset
 is refused, with exit code 1: use recover first.
 
 examples:

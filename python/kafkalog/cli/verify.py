@@ -26,8 +26,8 @@ _CHUNK = 1 << 20
 
 _EPILOG = """\
 Prints one line for each finding: file, position, severity, what was expected and found, code, advice. On a terminal and
-with -J the last line sums up. The exit code is 0 if nothing is worse than info, else 1. Nothing is written, locked or
-changed; a running broker's log dir may be verified. kafkalog help damage explains the codes and what to do.
+with -J the last line is a summary. The exit code is 0 if nothing is worse than info, else 1. Nothing is written, locked
+or changed; a running broker's log dir may be verified. kafkalog help damage explains the codes and what to do.
 
 --evidence adds the size and the SHA-256 of every file, and whether any file changed while they were verified.
 

@@ -248,7 +248,7 @@ def _needed(plan: RescuePlan, to: TargetLogDir) -> Iterator[Finding]:
             text = f"the leader epochs of {epochs} partitions are raised above those of their records"
             yield Finding("info", "epochs-raised", text, str(to.metadata))
         if "PRODUCER_IDS_RECORD" in kinds:
-            text = f"producer ids up to {_highest_producer_id(plan)} are not given out any more"
+            text = f"producer ids up to {_highest_producer_id(plan)} will not be assigned again"
             yield Finding("info", "producer-ids-raised", text, str(to.metadata))
     else:
         why = f"node {to.node_id} is not the only voter, so the metadata stays"
@@ -262,7 +262,7 @@ def _needed(plan: RescuePlan, to: TargetLogDir) -> Iterator[Finding]:
                 yield Finding("warning", "epochs-behind", text, None, choice.topic, choice.partition)
         highest = _highest_producer_id(plan)
         if highest >= to.next_producer_id:
-            text = f"records have producer ids up to {highest}, which the cluster may give out again; {why}"
+            text = f"records have producer ids up to {highest}, which the cluster may assign again; {why}"
             yield Finding("warning", "producer-ids-behind", text, str(to.path))
     taken = {(choice.topic, choice.partition) for choice in plan.choices}
     for each in plan.open_transactions:
@@ -280,7 +280,7 @@ def write_into(
     """Write the partitions of a plan into a log dir, which the caller has locked."""
     unfinished = output.unfinished_of(to.path)
     if to.path.stat().st_dev != unfinished.parent.stat().st_dev:
-        raise ValueError(f"{to.path} is the root of a file system: partitions are moved in from beside it")
+        raise ValueError(f"{to.path} is the root of a file system: partitions are moved in from a directory next to it")
     output.begin(unfinished, {"fingerprint": output.fingerprint(plan, {"into": str(to.path), "link": link})})
     whole = unfinished / "whole"
     copied = unfinished / "copied"

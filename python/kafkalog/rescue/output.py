@@ -188,7 +188,7 @@ def begin(unfinished: Path, note: dict[str, Any]) -> dict[str, Any]:
         end(unfinished)
     unfinished.mkdir(parents=True, exist_ok=True)
     if any(each.name != f"{NOTE}.tmp" for each in unfinished.iterdir()):
-        raise FileExistsError(errno.EEXIST, f"is no unfinished rescue: it has no {NOTE}", str(unfinished))
+        raise FileExistsError(errno.EEXIST, f"is not an unfinished rescue: it has no {NOTE}", str(unfinished))
     begun = {**note, "begun": time.strftime("%Y-%m-%d %H:%M:%S")}
     replace(path, json.dumps(begun, indent=1) + "\n")
     return begun

@@ -114,7 +114,7 @@ def _candidates(partition: Partition, found: Sequence[Replica], find: Find) -> l
     state = min((each.state for each in same), key=_STATES.index)
     inactive = [each for each in same if each.state == state]
     for each in inactive:
-        find("warning", "inactive-folder", f"a folder in state {state}, used because no other is left", each.path)
+        find("warning", "inactive-folder", f"a folder in state {state}, used because there is no other", each.path)
     return inactive
 
 
@@ -173,7 +173,7 @@ def _report(
         nodes = sorted(
             {piece.replica.disk.node_id or 0 for piece in choice.pieces if first <= piece.first_offset < end}
         )
-        find("info", "spliced", f"offsets {first} to {end - 1} are damaged, and taken from node {nodes[0]}")
+        find("info", "spliced", f"offsets {first} to {end - 1} are damaged, and replaced from node {nodes[0]}")
     known = max(each.high_watermark or 0 for each in candidates)
     if known > choice.log_end_offset:
         text = f"offsets {choice.log_end_offset} to {known - 1} were committed, and are on no disk"
@@ -187,7 +187,7 @@ def _report(
             find("error", "lost", text, choice.replica.path)
     if partition.is_known and not {each.disk.node_id for each in good} & {*partition.isr, *partition.elr}:
         text = (
-            f"no disk of a replica in sync is given (ISR {sorted(partition.isr)}): "
+            f"no disk of an in-sync replica is given (ISR {sorted(partition.isr)}): "
             f"records from offset {choice.log_end_offset} on may be missing"
         )
         find("error", "out-of-sync", text)
@@ -199,7 +199,7 @@ def _report(
         else:
             text = (
                 f"node {node} has {each.records} offsets of leader epoch {each.epoch} from offset {each.offset} on, "
-                "which replicas in sync do not have: left out"
+                "which in-sync replicas do not have: left out"
             )
             find("info", "diverged", text, each.replica.path)
 

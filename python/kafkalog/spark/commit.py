@@ -251,7 +251,7 @@ def _run(job: _jobs.Job, partitions: int, new_topic: str | None, state: dict[str
             is_committed = job.settle(discard=False)
         if not is_committed or not isinstance(error, Exception):
             raise
-        _log.warning("kafkalog: the job is committed, but its end failed at first: %s", error)
+        _log.warning("kafkalog: the job is committed, but finishing it failed at first: %s", error)
     return sum(records.values())
 
 

@@ -185,7 +185,7 @@ def _check_latest(options: Mapping[str, Any]) -> None:
         )
     for column, _, _ in _parsed(options, "where", _predicates, default=()):
         if column in {"offset", "timestamp"}:
-            raise ValueError(f"option where: with latestPerKey, a condition on {column} belongs into the query")
+            raise ValueError(f"option where: with latestPerKey, a condition on {column} belongs in the query")
 
 
 def parse_columns(given: Mapping[str, Any]) -> tuple[str, ...]:

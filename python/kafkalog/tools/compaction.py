@@ -143,5 +143,5 @@ def _require_compacted(path: str, configs: list[LogConfig | None]) -> None:
         found = " and ".join(repr(policy) for policy in sorted(policies))
         raise ValueError(
             f"{path}: no topic is compacted: cleanup.policy is {found}; "
-            'give {"cleanup.policy": "compact"} as config to compact all the same'
+            'give {"cleanup.policy": "compact"} as config to compact anyway'
         )

@@ -149,7 +149,7 @@ fn a_folder_of_others_is_no_log_dir() {
     let open = |name: &str| LogDir::open(&root.path().join(name)).unwrap();
     for name in ["home", "above", "mixed"] {
         let error = open(name).ensure_log_dir().unwrap_err();
-        assert!(error.to_string().contains("no log dir"), "{error}");
+        assert!(error.to_string().contains("not a log dir"), "{error}");
     }
     for name in ["empty", "disk", "new", "begun", "kept", "logs"] {
         open(name).ensure_log_dir().unwrap();

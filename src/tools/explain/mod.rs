@@ -71,7 +71,7 @@ enum Hold {
     Unlimited,
     /// `cleanup.policy` has no `delete`.
     CleanupPolicy,
-    /// Nothing is deleted before it was uploaded, which its files do not tell.
+    /// Nothing is deleted before it was uploaded, which its files do not show.
     TieredStorage,
 }
 

@@ -9,8 +9,8 @@
 //! | a folder that is no partition's: a broker does not start with it (`LogManager.loadLogs`) | no |
 //! | folders in partition folders, special files | no |
 //!
-//! Where something is erased nothing is copied that may hold it: of what is not read, only files with Kafka's names, and no
-//! leftovers.
+//! Where something is erased nothing is copied that may hold it: of what is not read, only files with Kafka's names,
+//! and no leftovers.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -33,14 +33,14 @@ use crate::log::output::UNFINISHED;
 use crate::tables::plan::{BOOTSTRAP, is_snapshot};
 use crate::write::storage::{JOB_NOTE, OWN_FILES, STREAM_FILES};
 
-const FOREIGN_FOLDER: &str = "no partition's folder; a broker does not start with it";
+const FOREIGN_FOLDER: &str = "not a partition's folder; a broker does not start with it";
 const INNER_FOLDER: &str = "a folder in a partition's folder, which is not Kafka's";
-const FOREIGN_FILE: &str = "not Kafka's, and it may hold what was to go";
-const LEFT_FILE: &str = "left by a broker, and it may hold what was to go";
+const FOREIGN_FILE: &str = "not Kafka's, and it may contain dropped records";
+const LEFT_FILE: &str = "left by a broker, and it may contain dropped records";
 const DELETED_FOLDER: &str = "being deleted: a broker removes it at its start";
 const CACHE: &str = "a cache, which a broker fills again";
-const SPECIAL: &str = "no regular file";
-const STAGED_ROWS: &str = "left by a job of the Spark sink, and it may hold what was to go";
+const SPECIAL: &str = "not a regular file";
+const STAGED_ROWS: &str = "left by a job of the Spark sink, and it may contain dropped records";
 
 /// The most that a note of our own may have, as in `kafkalog/_atomic_files.py`.
 const NOTE_LIMIT: u64 = 64 << 20;
@@ -190,8 +190,8 @@ impl CopiedFiles {
         self.left_out.push(LeftOut::new(path, reason));
     }
 
-    /// Copies from the log dir into the new one, its identity last: a broker takes no log dir for its own without it, should
-    /// we be killed before the end.
+    /// Copies from the log dir into the new one, its identity last: a broker takes no log dir for its own without it,
+    /// should we be killed before the end.
     ///
     /// # Errors
     /// `Io`; `Interrupted`.

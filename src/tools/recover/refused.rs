@@ -5,7 +5,7 @@ use crate::load::WAYS_OUT;
 
 const NOT_LOADED: &str =
     "Kafka does not load this log; salvage keeps every batch that is whole and in order";
-const NOT_SALVAGED: &str = "Kafka does not load this log, and salvage does not mend it";
+const NOT_SALVAGED: &str = "Kafka does not load this log, and salvage cannot repair it";
 /// A line is to stay one that can be read.
 const MOST_NAMED: usize = 20;
 

@@ -67,20 +67,20 @@ const _: () = assert!(!CODES.is_empty());
 // `LogManager` what a start does.
 codes! {
     // DefaultRecordBatch.ensureValid, LegacyRecord.ensureValid: consumers fail, LogSegment.recover cuts from here on.
-    BATCH_CRC "batch-crc" Error "the bytes changed after they were written; read on with on_corrupt=\"skip\", or restore the segment from a replica";
+    BATCH_CRC "batch-crc" Error "the bytes changed after they were written; continue with on_corrupt=\"skip\", or restore the segment from a replica";
     // FileLogInputStream.nextBatch throws or ends; LogSegment.recover cuts.
-    BATCH_LENGTH "batch-length" Error "Kafka reads no further, and its recovery cuts off all that follows; kafkalog recover --salvage keeps the batches after it";
+    BATCH_LENGTH "batch-length" Error "Kafka stops reading here, and its recovery cuts off everything after it; kafkalog recover --salvage keeps the batches after it";
     // FileLogInputStream.nextBatch, DefaultRecordBatch.ensureValid
-    BATCH_MAGIC "batch-magic" Error "no known format; kafkalog recover --salvage keeps the other batches, or restore the segment from a replica";
+    BATCH_MAGIC "batch-magic" Error "unknown record format; kafkalog recover --salvage keeps the other batches, or restore the segment from a replica";
     // OffsetIndex.append (InvalidOffsetException), LogSegment.ensureOffsetInRange
-    BATCH_ORDER "batch-order" Error "the batch does not belong where it stands; kafkalog recover --salvage keeps the other batches, or restore the segment from a replica";
+    BATCH_ORDER "batch-order" Error "the batch is out of place; kafkalog recover --salvage keeps the other batches, or restore the segment from a replica";
     // DefaultRecord.readFrom (InvalidRecordException), in consumers and the cleaner; loading reads headers alone.
     BATCH_RECORDS "batch-records" Error "consumers fail on this batch although its checksum holds: its writer was faulty; skip it";
     // Compression.wrapForInput, as above
     BATCH_CODEC "batch-codec" Error "consumers fail on this batch although its checksum holds: it cannot be decompressed; skip it";
     // FileLogInputStream.nextBatch ends where the size leads beyond the file.
     BATCH_TORN "batch-torn" Error "the rest of the batch is gone; restore the segment from a replica";
-    BATCH_FOREIGN "batch-foreign" Error "bytes of something else; kafkalog recover --salvage keeps the batches around them, or restore the segment from a replica";
+    BATCH_FOREIGN "batch-foreign" Error "bytes that do not belong to the log; kafkalog recover --salvage keeps the batches around them, or restore the segment from a replica";
     // ProducerAppendInfo.appendDataBatch (InvalidTxnStateException), EndTransactionMarker.deserialize
     // (IllegalArgumentException), both of LogSegment.recover and UnifiedLog.loadProducersFromRecords
     BATCH_TRANSACTION "batch-transaction" Error "a broker that reads this batch at its start does not load the log; kafkalog recover --salvage leaves it out";
@@ -94,11 +94,11 @@ codes! {
     // FileRecords.<init> (KafkaException)
     SEGMENT_SIZE "segment-size" Error "Kafka opens no segment above 2 GiB; salvage or truncate it";
     // UnifiedLog.read continues with the next segment; LogLoader does not compare neighbours.
-    SEGMENT_MISSING "segment-missing" Error "a broker loads the log without these records and says nothing; restore the segment from a replica";
+    SEGMENT_MISSING "segment-missing" Error "a broker loads the log without these records and reports no error; restore the segment from a replica";
     // LogSegment.recover, LogLoader.recoverLog
-    TORN_TAIL "torn-tail" Warning "a crash in the middle of a write left it; a broker that recovers the log cuts it off, with the segments after it, if any: kafkalog recover --salvage keeps those";
+    TORN_TAIL "torn-tail" Warning "left by a crash during a write; a broker that recovers the log cuts it off, with the segments after it, if any: kafkalog recover --salvage keeps those";
     // FileRecords.open (preallocate), LogSegment.recover
-    ZERO_TAIL "zero-tail" Info "room that a broker allocates ahead, left by a crash; recovery cuts it off";
+    ZERO_TAIL "zero-tail" Info "space that a broker preallocated, left by a crash; recovery cuts it off";
     // LogLoader.recoverLog, from the recovery point on; elsewhere FileLogInputStream.nextBatch
     // (CorruptRecordException).
     ZERO_TAIL_CLOSED "zero-tail-closed" Warning "nothing is lost: a power cut left it; a broker that recovers the segment cuts it off with all segments after it, one that stopped cleanly or had flushed the segment leaves it, and its consumers fail there; kafkalog recover refuses the first and leaves the second, recover --salvage cuts the zeros alone";
@@ -116,13 +116,13 @@ codes! {
     // LogSegment.readNextOffset: no batch at the last entry is no batch at all.
     INDEX_BEYOND_LOG "index-beyond-log" Error "a broker may take the log for shorter or empty; rebuild the indexes";
     // AbstractIndex.<init> (maxIndexSize), AbstractIndex.trimToValidSize
-    INDEX_ZERO_TAIL "index-zero-tail" Info "room that a broker allocates ahead, left by a crash; lookups are slower, never wrong";
+    INDEX_ZERO_TAIL "index-zero-tail" Info "space that a broker preallocated, left by a crash; lookups are slower, never wrong";
     // LogLoader.loadSegmentFiles
     INDEX_ORPHAN "index-orphan" Warning "its .log is missing, which may be a lost segment; a broker deletes the file at its start";
     // LogSegment.largestTimestamp
     TIME_INDEX_EMPTY "time-index-empty" Info "written before 0.10.1, or replaced by a broker: retention uses the file's modification time; rebuild the indexes";
     // LogSegment.findOffsetByTimestamp, UnifiedLog.fetchOffsetByTimestamp
-    TIME_INDEX_INCOMPLETE "time-index-incomplete" Warning "lookups by timestamp may pass over the segment; rebuild the indexes";
+    TIME_INDEX_INCOMPLETE "time-index-incomplete" Warning "lookups by timestamp may skip the segment; rebuild the indexes";
     // LogSegment.collectAbortedTxns, by which consumers leave records out
     TXN_INDEX_MISSING_ENTRY "txn-index-missing-entry" Error "read_committed consumers get aborted records; rebuild the indexes";
     TXN_INDEX_ENTRY "txn-index-entry" Error "read_committed consumers may lose or gain records; rebuild the indexes";
@@ -158,7 +158,7 @@ codes! {
     // dir offline.
     IDENTITY_UNREADABLE "identity-unreadable" Error "a broker does not start with it, or takes the log dir offline; restore it, or write it again with the ids of the others";
     // KafkaRaftServer.initializeLogDirs; before KRaft KafkaServer.startup wrote it.
-    IDENTITY_MISSING "identity-missing" Info "a broker writes it, or has to be told to format the directory";
+    IDENTITY_MISSING "identity-missing" Info "a broker writes it, or the directory must be formatted first";
     // MetaPropertiesEnsemble.verify; of a topic's id LogManager.isStrayKraftReplica
     IDENTITY_MISMATCH "identity-mismatch" Error "the directory or folder belongs elsewhere; a broker does not start with it, or sets the folder aside as -stray";
     // LogManager.isStrayKraftReplica, LogManager.loadLog (renameDir)
@@ -173,38 +173,38 @@ codes! {
     REPLICA_MISSING "replica-missing" Error "a broker creates it empty at its start; unless another replica is in sync its records are lost: restore the folder first";
     REPLICA_NOT_CREATED "replica-not-created" Info "a broker creates it at its start";
     // FileQuorumStateStore.readElectionState
-    QUORUM_STATE_UNREADABLE "quorum-state-unreadable" Error "a controller does not start with it; remove it if the other voters are well";
+    QUORUM_STATE_UNREADABLE "quorum-state-unreadable" Error "a controller does not start with it; remove it if the other voters are healthy";
     // RecordsSnapshotReader, MetadataLoader.handleLoadSnapshot, BootstrapDirectory.readFromBinaryFile
     METADATA_SNAPSHOT "metadata-snapshot" Error "a controller cannot load it; copy it from another controller, or remove it if an older snapshot and the log after it cover it";
     // KafkaMetadataLog.apply ("Inconsistent snapshot state"), KafkaRaftClient.updateListenersProgress
     METADATA_GAP "metadata-gap" Error "a controller does not start, or lacks these changes: restore the files from another controller, or let kafkalog rescue name what is missing";
     // KafkaMetadataLog.apply (truncateToLatestSnapshot); of an end that nothing shows Kafka knows nothing.
-    METADATA_CUT "metadata-cut" Warning "a controller starts without these changes: where the other voters have them it gets them again, else copy the folder from one that has them";
+    METADATA_CUT "metadata-cut" Warning "a controller starts without these changes and gets them from the other voters if they have them; otherwise copy the folder from one that does";
     // MetadataDelta.replay, MetadataRecordSerde.read; MetadataLoader's fault handler ends a controller.
     METADATA_RECORD "metadata-record" Error "a controller ends at this record; restore the metadata log from another one";
-    METADATA_UNKNOWN "metadata-unknown" Warning "a newer Kafka wrote the record: what it says is left out of topics, explain, rescue and the like; use a newer kafkalog";
+    METADATA_UNKNOWN "metadata-unknown" Warning "a newer Kafka wrote the record: topics, explain, rescue and the like leave it out; use a newer kafkalog";
     // LogLoader.removeTempFilesAndCollectSwapFiles and LogManager.loadLog (.deleted, .cleaned, .swap, -delete),
     // ReplicaManager.maybeAddLogDirFetchers (-future), KafkaMetadataLog.recoverSnapshots (.part), CheckpointFile.write
     // (.tmp: the next one writes over it)
-    LEFTOVER "leftover" Info "a broker finishes, removes or overwrites it by itself";
+    LEFTOVER "leftover" Info "a broker finishes, removes or overwrites it";
     // LogManager.addStrayLog: it is loaded, not served, and kept.
     STRAY_FOLDER "stray-folder" Info "a broker serves none of it and never removes it: export what is still wanted, then delete it";
     // LogLoader.load renames swaps whatever is in them.
     SWAP_LACKS_BATCHES "swap-lacks-batches" Warning "a broker puts it in the place of segments that hold more: unless compaction made it, move it away, or salvage";
     // LogLoader.removeTempFilesAndCollectSwapFiles, LogSegment.readNextOffset (CorruptRecordException)
-    SWAP_UNREADABLE "swap-unreadable" Error "a broker does not start with it: it looks in it for the end of its batches; move it away, or salvage";
+    SWAP_UNREADABLE "swap-unreadable" Error "a broker does not start with it, because it reads it to find the end of its batches; move it away, or salvage";
     // LogFileUtils.offsetFromFileName (NumberFormatException)
-    FILE_NAME "file-name" Error "a broker does not load the log: it takes what stands before the first dot for an offset of 20 digits; move the file away";
+    FILE_NAME "file-name" Error "a broker does not load the log: it parses the part before the first dot as an offset of 20 digits; move the file away";
     // CleanShutdownFileHandler.read
-    CLEAN_SHUTDOWN_CONTENT "clean-shutdown-content" Info "its existence is what counts; a broker knows no epoch from it";
+    CLEAN_SHUTDOWN_CONTENT "clean-shutdown-content" Info "only its existence counts; a broker gets no epoch from it";
     PENDING_JOB "pending-job" Warning "a Spark job is appending, or died: run it again, or open the log dir with kafkalog.LogWriter, which takes back what it appended";
     UNFINISHED_OUTPUT "unfinished-output" Warning "a command was killed while it wrote here: run it again with the same source, or delete the directory";
     // LogLoader.loadSegmentFiles, LogManager.loadLogs (directories alone)
     UNKNOWN_FILE "unknown-file" Info "not Kafka's; a broker leaves it alone";
     // UnifiedLog.parseTopicPartitionName (KafkaException), in LogManager.loadLogs
-    UNKNOWN_FOLDER "unknown-folder" Error "a broker does not start with a folder in its log dir that is no partition's; move it away";
+    UNKNOWN_FOLDER "unknown-folder" Error "a broker does not start with a folder in its log dir that is not a partition's; move it away";
     // UnifiedLog.parseTopicPartitionName asks for no topic's name; LogManager.isStrayKraftReplica knows no such topic.
-    FOLDER_NAME "folder-name" Warning "a broker takes it for a partition of a topic that cannot be, and sets it aside as -stray at its start; move it away";
+    FOLDER_NAME "folder-name" Warning "a broker takes it for a partition of a topic with an invalid name, and sets it aside as -stray at its start; move it away";
     // LogLoader.removeTempFilesAndCollectSwapFiles (IOException): the log dir goes offline.
     UNREADABLE "unreadable" Error "the disk or its permissions; copy the directory with a tool that reads past errors";
     MORE "more" Info "findings of the same kind were left out";

@@ -279,7 +279,7 @@ impl<'a> LogCheck<'a> {
             _ => return,
         };
         if level < needed.1 {
-            let message = format!("{}: expected what Kafka {level} reads", needed.0);
+            let message = format!("{}: Kafka {level} cannot read this", needed.0);
             let finding = Finding::new(BATCH_LEVEL, self.path, message);
             findings.add(finding.at(position).of(header.base_offset));
         }
