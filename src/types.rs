@@ -1,4 +1,4 @@
-//! Kafka's small words: offsets, positions, timestamps, codecs.
+//! Basic types: offsets, positions, timestamps, codecs.
 //!
 //! Lowest layer beside [`crate::error`]; imports nothing. Sentinels are Kafka's own
 //! (`RecordBatch.NO_*`).

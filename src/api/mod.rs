@@ -1,17 +1,17 @@
-//! The public face of the crate: what `kafkalog::` names at its root.
+//! The public API of the crate, re-exported at its root.
 //!
 //! | module | what |
 //! |---|---|
 //! | `config` | [`LogConfig`], a topic's settings |
 //! | `log_dir` | [`LogDir`], the partitions of a log dir |
-//! | `partition_log` | [`PartitionLog`], questions to one partition |
+//! | `partition_log` | [`PartitionLog`], offsets, timestamps and segments of one partition |
 //! | `reader` | [`RecordReader`], an iterator of Arrow record batches |
 //! | `recover` | [`recover()`] and its options |
 //! | `scan` | [`scan()`], [`scan_batches`] and their options |
 //! | `url` | paths that are written as URLs |
 //! | `writer` | [`LogWriter`], one partition open for writing |
 //!
-//! The types here wrap those of the layers below, so that the layers can change and the face stays.
+//! The types here wrap those of the layers below, which can change without a change of the API.
 
 mod config;
 mod log_dir;

@@ -1,5 +1,5 @@
-//! One row per Kafka batch, in `kafka-dump-log`'s words. Nothing is decompressed, except that a legacy wrapper's first
-//! offset cannot be known otherwise.
+//! One row per Kafka batch, with the field names of `kafka-dump-log`. Nothing is decompressed, except legacy wrappers,
+//! whose first offset is not in the header.
 
 use std::sync::Arc;
 

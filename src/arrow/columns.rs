@@ -1,6 +1,7 @@
-//! The columns of one record batch being built, filled chunk by chunk, one column after the other.
+//! Builds the columns of one Arrow record batch from chunks of decoded records.
 //!
-//! A column that was not asked for costs nothing. Columns that hold for a whole Kafka batch are filled batch by batch.
+//! A column that was not requested costs nothing. Columns that are constant within a Kafka batch are filled batch by
+//! batch.
 
 use std::sync::Arc;
 

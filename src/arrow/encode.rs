@@ -1,8 +1,9 @@
-//! Arrow rows as Kafka batches, cut by bytes: sizes first, then every byte once, then the checksum while they are near.
+//! Encodes Arrow rows as Kafka batches of limited size: computes sizes first, then writes every byte once, then
+//! computes the checksum while the bytes are in the cache.
 //!
-//! A batch is what a producer with this `batch.size` would have sent and a leader with these rules would have made of
-//! it; so a log that goes by the same rules need not look at its records again ([`EncodedBatches`]). Uncompressed it is
-//! byte for byte what [`crate::records::builder`] makes of the same records.
+//! A batch is what a producer with this `batch.size` would have sent, after a leader with these rules has processed it.
+//! A log with the same rules therefore need not examine its records again ([`EncodedBatches`]). Uncompressed, it has
+//! the same bytes as the output of [`crate::records::builder`] for the same records.
 
 mod bytes;
 mod columns;
@@ -40,8 +41,8 @@ pub struct EncodeOptions {
     /// A batch is closed before it goes beyond this uncompressed, but holds one record at least (a producer's
     /// `batch.size`).
     pub batch_size: usize,
-    /// No batch goes beyond this as it is stored (`max.message.bytes`), but for one record that a follower is given: only
-    /// a leader refuses that.
+    /// No batch goes beyond this as it is stored (`max.message.bytes`), but for one record that a follower is given:
+    /// only a leader refuses that.
     pub max_message_bytes: usize,
     /// Columns that are not written are left out instead of refused.
     pub ignore_extra: bool,
@@ -122,8 +123,8 @@ impl Encoder {
         self
     }
 
-    /// The rows of this Arrow batch, to be taken a few Kafka batches at a time. In what errors say they count after those
-    /// of the batches before.
+    /// The rows of this Arrow batch, to be taken a few Kafka batches at a time. In what errors say they count after
+    /// those of the batches before.
     ///
     /// # Errors
     /// `InvalidArgument` for columns that are missing, not written, or of a type that does not serve.
@@ -221,10 +222,10 @@ pub struct PendingRows<'a> {
 }
 
 impl PendingRows<'_> {
-    /// The next batches: so many that they come to `least` bytes, but one at least, or what there is; `None` after the last
-    /// row. Rows without a timestamp get `now_ms`. Without offsets of their own the batches' base offsets are 0, for the log
-    /// to say. If the log has begun to write the last of those given before, it comes again, in front, and what is written
-    /// of it does not count.
+    /// The next batches: so many that they come to `least` bytes, but one at least, or what there is; `None` after the
+    /// last row. Rows without a timestamp get `now_ms`. Without offsets of their own the batches' base offsets are 0,
+    /// for the log to say. If the log has begun to write the last of those given before, it comes again, in front, and
+    /// what is written of it does not count.
     ///
     /// # Errors
     /// `Refused` for a record that is too large by itself, a timestamp out of bounds, offsets that do not rise;

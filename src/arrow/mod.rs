@@ -2,7 +2,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`schema`] | the columns there are, in one table |
+//! | [`schema`] | the table of all columns |
 //! | [`rows`] | records on their way into columns |
 //! | [`pool`] | 64-byte aligned memory, reused when a consumer drops a batch |
 //! | [`fixed`] | columns of values of one width |
@@ -11,7 +11,7 @@
 //! | [`views`] | keys and values as views |
 //! | [`text`] | strings that are the same for many rows |
 //! | [`headers`] | record headers as a list of structs |
-//! | [`columns`] | the columns of one record batch being built |
+//! | [`columns`] | builder of the columns of one record batch |
 //! | [`reader`] | planned ranges as a stream of record batches |
 //! | [`parallel`] | the same by several threads |
 //! | [`batches`] | one row per Kafka batch |

@@ -1,8 +1,8 @@
 //! Planned ranges as a stream of record batches, read by several threads.
 //!
-//! The ranges are cut into pieces of about a batch each. Whichever thread is free takes the next piece, and the
-//! consumer gets their batches in order. The consumer's own thread is one of those that read: where it would wait, it
-//! takes a piece too. So as many threads as were asked for are at work, and none has to make way for another.
+//! The ranges are cut into pieces of about a batch each. Each free thread takes the next piece, and the consumer gets
+//! the batches in order. The consumer's own thread reads too: instead of waiting it takes a piece. So exactly the
+//! requested number of threads is at work.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};

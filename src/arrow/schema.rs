@@ -1,7 +1,8 @@
-//! The columns there are, in one table: name, and how each is filled, which gives its type. Schema, selection and
-//! builders derive from it. All columns are nullable, as Spark declares them.
+//! The table of all columns: name, and builder, which determines the type. Schema, selection and builders derive from
+//! it. All columns are nullable, as Spark declares them.
 //!
-//! Names and types of the first eight are those of Spark's Kafka source; the rest use `kafka-dump-log`'s words.
+//! Names and types of the first eight are those of Spark's Kafka source; the rest use the field names of
+//! `kafka-dump-log`.
 
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
 //! The data buffers that the views of one batch point into.
 //!
-//! [`Views`](super::views::Views) are built without Arrow's check of every view. What makes that sound is here: bytes reach
-//! a view only as [`SourceBytes`] or [`SourceText`], which know their buffer's number and the batch it belongs to. Only this
-//! module makes them, from a region, whose bytes never change, or from an arena, whose bytes never change while its id is
-//! the same. When the batch is done, a number leads to exactly those bytes or counts as missing.
+//! [`Views`](super::views::Views) are built without Arrow's check of every view. This module makes that sound: bytes
+//! reach a view only as [`SourceBytes`] or [`SourceText`], which know their buffer's number and the batch it belongs
+//! to. Only this module makes them, from a region, whose bytes never change, or from an arena, whose bytes never change
+//! while its id is the same. When the batch is done, a number leads to exactly those bytes or counts as missing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -7,8 +7,8 @@
 //! | 8 | 4 | | number of the data buffer |
 //! | 12 | 4 | | position in it |
 //!
-//! Arrow's check of every view costs as much as making it, so arrays are made without it. Every view is written here, from
-//! [`sources`](super::sources) that keep what they promise; a column of text takes nothing but text.
+//! Arrow's check of every view costs as much as making it, so arrays are built without it. Every view is written here,
+//! from [`sources`](super::sources) that keep their guarantees; a column of text accepts only text.
 
 #![expect(
     unsafe_code,
@@ -66,12 +66,12 @@ impl Views {
         }
     }
 
-    /// Appends a view of one payload of each record, whose slots count from `source`. Returns whether any of them points
-    /// into it: then it must be kept ([`Sources::point`](super::sources::Sources::point)).
+    /// Appends a view of one payload of each record, whose slots count from `source`. Returns whether any of them
+    /// points into it: then it must be kept ([`Sources::point`](super::sources::Sources::point)).
     ///
     /// # Errors
-    /// `InvalidRecord` for a slot that points outside the source (a fault of ours, not of the data); `Internal` for a source
-    /// of another batch.
+    /// `InvalidRecord` for a slot that points outside the source (a fault of ours, not of the data); `Internal` for a
+    /// source of another batch.
     pub(crate) fn append(
         &mut self,
         slots: &[RecordSlot],
@@ -200,8 +200,8 @@ impl Views {
             buffers,
             nulls,
         } = self.take(sources)?;
-        // SAFETY: `append` and `push` wrote each view from a slice of its source, so that length, prefix and position are
-        // right; `take` saw that the buffer of every number is that source.
+        // SAFETY: `append` and `push` wrote each view from a slice of its source, so that length, prefix and position
+        // are right; `take` saw that the buffer of every number is that source.
         Ok(Arc::new(unsafe {
             BinaryViewArray::new_unchecked(views, buffers, nulls)
         }))

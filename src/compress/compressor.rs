@@ -1,4 +1,4 @@
-//! From records to a codec's bytes, with contexts that are kept.
+//! Compresses records with a codec, and reuses its contexts.
 
 use super::Codec;
 use super::gzip::GzipWriter;

@@ -12,8 +12,8 @@
 //!
 //! Bytes after a member that do not begin another one are ignored, as Java ignores them.
 //!
-//! A producer writes one member. Where its trailer's length and checksum prove right, it was inflated in one call
-//! (`whole`); everything else is for the streaming inflater, whose word counts and whose errors are given.
+//! A producer writes one member, which is inflated in one call (`whole`) if its trailer's length and checksum are
+//! right. Everything else is left to the streaming inflater, whose result and errors count.
 
 mod whole;
 mod write;

@@ -13,8 +13,8 @@
 //! | `lz4` | one LZ4 frame of independent blocks (KIP-57) |
 //! | `zstd` | frames one after the other (KIP-110) |
 //!
-//! A [`Compressor`] is the other direction: what it writes, Kafka's clients and brokers read, in the framing they write
-//! themselves, at the levels they know ([`Codec`]).
+//! A [`Compressor`] is the other direction: Kafka's clients and brokers read its output, which has their own framing,
+//! at Kafka's levels ([`Codec`]).
 //!
 //! Positions in errors count from the beginning of the compressed bytes.
 
@@ -75,8 +75,8 @@ impl Decompressor {
     /// Appends what `src` decompresses to, as Kafka's reader for batches of this `magic` sees it.
     ///
     /// # Errors
-    /// `CorruptRecord` where the stream breaks its own format or goes beyond the limit, `OutOfMemory` where there is none
-    /// for what is within it; `out` is then as it was.
+    /// `CorruptRecord` where the stream breaks its own format or goes beyond the limit, `OutOfMemory` where there is
+    /// none for what is within it; `out` is then as it was.
     pub fn decompress(
         &mut self,
         codec: Compression,

@@ -6,7 +6,7 @@
 //! | 4, 4 | version, minimum compatible version | 1, 1; Java looks at neither |
 //! | repeated | i32 length, one raw snappy block | |
 //!
-//! A header may stand again between chunks: streams were concatenated. Fewer than 4 bytes at the end are the end.
+//! A header may be repeated between chunks if streams were concatenated. Fewer than 4 remaining bytes are the end.
 
 mod write;
 

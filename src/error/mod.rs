@@ -1,7 +1,7 @@
-//! The one error type. Every corruption says where it is, what was expected and what was found.
+//! The one error type. Every corruption has its place, the expected and the actual value.
 //!
-//! Low layers know only bytes, so they report positions relative to what they were given; each
-//! layer above adds what it knows on the way out with [`Error::at`] and [`Error::shift`].
+//! Low layers know only bytes, so they report positions relative to their input; each layer above adds its knowledge
+//! with [`Error::at`] and [`Error::shift`].
 
 use std::any::Any;
 use std::convert::Infallible;

@@ -5,9 +5,9 @@
 //! | `NNNNNNNNNNNNNNNNNNNN.log` | a segment's batches; 20 digits, the base offset |
 //! | `N.index` `N.timeindex` `N.txnindex` | its indexes |
 //! | `N.snapshot` | producer state up to offset N |
-//! | any of them + `.deleted` `.cleaned` `.swap` | on its way out, half written, ready to take its place |
+//! | any of them + `.deleted` `.cleaned` `.swap` | being deleted, half written, ready to replace the original |
 //! | `topic-P` | a live partition folder; split at the last `-` |
-//! | `topic-P.<uuid>-delete` `-future` `-stray` | one on its way out, on its way in, lost |
+//! | `topic-P.<uuid>-delete` `-future` `-stray` | a folder being deleted, being copied here, unknown to the cluster |
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! JSON (RFC 8259), one level at a time: the members of an object, the elements of an array, what a string says. Values
-//! stay as they are spelled until they are read.
+//! JSON (RFC 8259), one level at a time: the members of an object, the elements of an array, the text of a string.
+//! Values are not decoded until they are read.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
-//! MD5 (RFC 1321), by which Kafka's log cleaner tells keys apart (`SkimpyOffsetMap`).
+//! MD5 (RFC 1321), by which Kafka's log cleaner distinguishes keys (`SkimpyOffsetMap`).
 //!
-//! Most keys fit one block of 64 bytes with their padding. These are hashed [`LANES`] at a time: every step is the same for
-//! all of them, so that the compiler makes vector instructions of it.
+//! Most keys fit one block of 64 bytes with their padding. These are hashed [`LANES`] at a time: every step is the same
+//! for all of them, so the compiler emits vector instructions.
 
 /// Keys hashed at once.
 const LANES: usize = 8;
@@ -164,8 +164,8 @@ fn halves(state: [u32; 4]) -> Digest {
     [a | (b << 32), c | (d << 32)]
 }
 
-/// One block of each lane. All 64 steps of a lane follow one another without a branch, and all lanes take the same ones:
-/// only then does the compiler put lanes side by side into vectors.
+/// One block of each lane. All 64 steps of a lane follow one another without a branch, and all lanes take the same
+/// ones: only then does the compiler put lanes side by side into vectors.
 #[inline]
 fn compress<const L: usize>(state: &mut [[u32; L]; 4], block: &[[u32; L]; 16]) {
     let [a, b, c, d] = state;

@@ -13,7 +13,7 @@
 //! | .. | .. | 4 | value length | below 0: null |
 //! | .. | .. | | value | |
 //!
-//! Bytes after the value belong to nothing and are not looked at, as in Kafka.
+//! Bytes after the value are ignored, as in Kafka.
 
 use super::attributes::Attributes;
 use super::batch::{

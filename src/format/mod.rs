@@ -1,4 +1,4 @@
-//! Kafka's bytes: no files, no codecs, no unsafe.
+//! Kafka's byte formats: no files, no codecs, no unsafe code.
 //!
 //! Everything here works on `&[u8]` and returns positions relative to it.
 //!
@@ -6,12 +6,12 @@
 //! |---|---|
 //! | [`cursor`] | checked big-endian reads |
 //! | [`varint`] | zig-zag varint and varlong |
-//! | [`attributes`] | the bits that say codec, timestamp type, transactional, control, delete horizon |
+//! | [`attributes`] | the bits for codec, timestamp type, transactional, control, delete horizon |
 //! | [`crc`] | CRC-32 and CRC-32C, whole and in parts |
 //! | [`batch`] | the header of every batch, magic 0, 1 and 2 |
 //! | [`message`] | a message of magic 0 or 1 |
 //! | [`record`] | a record of magic 2, and its headers |
-//! | [`control`] | what the records of control batches say |
+//! | [`control`] | the records of control batches |
 //! | [`text`] | text as Java reads it |
 //! | [`put`] | numbers and flags as Java spells them |
 //! | [`entry`] | entries of the indexes and of producer snapshots |

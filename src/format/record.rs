@@ -12,7 +12,7 @@
 //! | per header: key length, key | varint, UTF-8 | 0 or more |
 //! | value length, value | varint, bytes | below 0: null |
 //!
-//! Plain and checked: what `records::plain` is made of, and what reads headers for everybody.
+//! Plain and checked: the basis of `records::plain`, and the reader of headers for all decoders.
 
 mod write;
 

@@ -1,7 +1,7 @@
-//! Text as Java reads it: `new String(bytes, UTF_8)` never fails, what is malformed becomes U+FFFD.
+//! Text as Java reads it: `new String(bytes, UTF_8)` never fails; malformed bytes become U+FFFD.
 //!
-//! How many bytes one U+FFFD stands for differs from Rust's `from_utf8_lossy` where a character is cut off or is half of
-//! a surrogate pair (`String.decodeUTF8_UTF16` of OpenJDK 17).
+//! How many bytes one U+FFFD stands for differs from Rust's `from_utf8_lossy` where a character is cut off or is half
+//! of a surrogate pair (`String.decodeUTF8_UTF16` of OpenJDK 17).
 
 /// U+FFFD.
 const REPLACEMENT: &[u8] = "\u{fffd}".as_bytes();

@@ -1,18 +1,18 @@
-//! The indexes beside a `.log`: hints that save work, never the truth.
+//! The indexes of a `.log`: hints that save work; the log decides.
 //!
 //! | module | what |
 //! |---|---|
 //! | [`offset`] | from offsets to positions |
 //! | [`time`] | from timestamps to offsets |
-//! | [`read`] | what the two have in common |
+//! | [`read`] | reading, shared by the two |
 //! | [`search`] | Kafka's binary search; on unsorted entries it gives Kafka's answer |
 //! | [`txn`] | aborted transactions |
 //! | [`writable`] | the first two while they are written, as Kafka's classes |
 //!
 //! # Zero tails
 //! While a segment is active, a broker keeps its offset and time index at full length, zeros after the entries; after a
-//! crash they stay so. Kafka's classes count every slot as an entry and rely on recovery. Here `slots` is Kafka's count
-//! and `entries` what was really written.
+//! crash they stay so. Kafka's classes count every slot as an entry and rely on recovery. Here `slots` is Kafka's
+//! count, and `entries` the number actually written.
 //!
 //! # Mapped or copied
 //! Opening an index copies its entries. If the segment is known to be closed, its index may be mapped instead, unless

@@ -1,7 +1,7 @@
 //! Kafka's search over entries that may be in any order (`AbstractIndex`).
 //!
-//! Over unsorted entries the answer depends on which are looked at, so the two sections and the middle are Kafka's: the
-//! last 8 KiB are searched by themselves, which keeps their pages warm.
+//! On unsorted entries the answer depends on the entries that are read, so the two sections and the midpoints are
+//! Kafka's: the last 8 KiB are searched separately, which keeps their pages in memory.
 
 use std::cmp::Ordering;
 

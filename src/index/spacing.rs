@@ -1,7 +1,7 @@
 //! Searching entries that rise at a steady rate.
 //!
-//! Offsets come at a steady rate, so the place is guessed in proportion, corrected once, and then bracketed by strides
-//! that widen: about four cache lines are touched where a binary search of 2 MiB touches eighteen.
+//! Offsets rise at a steady rate, so the place is guessed by interpolation, corrected once, and then bracketed by
+//! widening strides: about four cache lines are touched where a binary search of 2 MiB touches eighteen.
 
 use std::hint::select_unpredictable;
 

@@ -1,17 +1,16 @@
-//! The writing end of a `.log` (`FileRecords`): appends at a position that is known here, never asked of the file.
+//! The writing end of a `.log` (`FileRecords`): appends at a position that is tracked here, not read from the file.
 //!
 //! The end counted here is the log's; the file may be longer (preallocated, or torn by a write that failed). A failed
-//! append is rolled back where the disk lets us, so that a full disk leaves the file as it was; a crash leaves whatever
-//! was written, and recovery cuts it.
+//! append is rolled back if the disk allows, so that a full disk leaves the file unchanged; a crash leaves whatever was
+//! written, and recovery cuts it.
 //!
-//! A log that has grown gets room ahead of its end, as much again and `MOST_ROOM` at the most: blocks that are the
-//! file's but no part of its length, so that no reader sees them. The file system finds them once instead of 4 KiB at a
+//! A log that has grown gets blocks allocated after its end, as much as its size and at most `MOST_ROOM`. They do not
+//! count towards the file's length, so no reader sees them. The file system allocates them once instead of 4 KiB at a
 //! time. They are given back at a roll and a clean close, and after a crash by the next writer that opens the log. If
 //! the disk allocates none, writing does without.
 //!
-//! What was appended to output that counts only once it is on the device ([`Disk::syncing_beside`]) goes there in
-//! pieces of `WRITE_BACK`, while the log grows: a sync then waits for the last of them alone, and not for a whole
-//! segment.
+//! If the output counts only once it is on the device ([`Disk::syncing_beside`]), appended bytes are written back in
+//! pieces of `WRITE_BACK` while the log grows. A sync then waits for the last piece only, not for a whole segment.
 //!
 //! [`Disk::syncing_beside`]: super::disk::Disk::syncing_beside
 

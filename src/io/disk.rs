@@ -1,8 +1,8 @@
-//! Every change we make to the file system, one step at a time, each of which a test may make fail.
+//! Every change to the file system, one step at a time; tests can make each step fail.
 //!
-//! A [`Disk`] is handed to whatever writes. Steps are what a crash can fall between: creating, writing, syncing, renaming,
-//! cutting, removing, syncing a folder. [`Faults`] is asked before each of them and may refuse it, as a full or a dying
-//! disk does, or let through only a part of a write.
+//! Every writer gets a [`Disk`]. A crash can occur between any two steps: creating, writing, syncing, renaming,
+//! truncating, removing, syncing a folder. [`Faults`] is called before each step and may refuse it, as a full or a
+//! dying disk does, or allow only a part of a write.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -88,7 +88,8 @@ impl Disk {
         }
     }
 
-    /// A disk that also counts the bytes of [`Disk::write`]: those that are copied, not those that are appended to logs.
+    /// A disk that also counts the bytes of [`Disk::write`]: those that are copied, not those that are appended to
+    /// logs.
     #[must_use]
     pub(crate) fn counting(self, counter: Arc<AtomicU64>) -> Self {
         Self {
@@ -106,8 +107,8 @@ impl Disk {
         }
     }
 
-    /// Does work whose syncs are all done when this returns, and not in their order: for output that counts only then. The
-    /// disk given to the work hands them to a thread, and continues.
+    /// Does work whose syncs are all done when this returns, and not in their order: for output that counts only then.
+    /// The disk given to the work hands them to a thread, and continues.
     ///
     /// # Errors
     /// Those of the work; `Io` where a sync fails.
@@ -211,8 +212,8 @@ impl Disk {
         write_all_at(file, bytes, position).map_err(Error::io(path))
     }
 
-    /// Gives a file blocks beyond its end, which its length does not show; returns whether it got them. It may well not:
-    /// the disk has none to spare, or no such thing.
+    /// Gives a file blocks beyond its end, which its length does not show; returns whether it got them. It may well
+    /// not: the disk has none to spare, or no such thing.
     #[must_use]
     pub fn make_room(file: &File, position: u64, len: u64) -> bool {
         #[cfg(target_os = "linux")]
@@ -228,8 +229,8 @@ impl Disk {
     }
 
     /// Frees blocks that a file has beyond its end, where they come to `least` bytes or more: a crash leaves what
-    /// [`Disk::make_room`] gave. Length and time stay as they are. Returns whether there were any; a file system that does
-    /// not free them keeps them.
+    /// [`Disk::make_room`] gave. Length and time stay as they are. Returns whether there were any; a file system that
+    /// does not free them keeps them.
     ///
     /// # Errors
     /// `Io`.
@@ -285,14 +286,16 @@ impl Disk {
             .map_err(Error::io(path))
     }
 
-    /// Asks the system to begin writing a range of a file to the device, and does not wait for it. Only output whose syncs
-    /// are done beside the work asks: a log that is not synced soon would pay for the device's work in its appends.
+    /// Asks the system to begin writing a range of a file to the device, and does not wait for it. Only output whose
+    /// syncs are done beside the work asks: a log that is not synced soon would pay for the device's work in its
+    /// appends.
     pub fn write_back(&self, file: &File, position: u64, len: u64) {
         #[cfg(target_os = "linux")]
         if self.syncing.is_some()
             && let Some(len) = std::num::NonZeroU64::new(len)
         {
-            // It begins to write what it may not drop yet (generic_fadvise), as `sync_file_range` does, which is unsafe code.
+            // It begins to write what it may not drop yet (generic_fadvise), as `sync_file_range` does, which is unsafe
+            // code.
             let _ = rustix::fs::fadvise(file, position, Some(len), rustix::fs::Advice::DontNeed);
         }
         #[cfg(not(target_os = "linux"))]
@@ -315,8 +318,8 @@ impl Disk {
         }
     }
 
-    /// As [`Disk::sync`], of a file that was written through a map, by `flush` unless that is done beside the work (Linux
-    /// writes what was stored in a map when it syncs the file).
+    /// As [`Disk::sync`], of a file that was written through a map, by `flush` unless that is done beside the work
+    /// (Linux writes what was stored in a map when it syncs the file).
     ///
     /// # Errors
     /// `Io`.

@@ -1,4 +1,4 @@
-//! The one function that opens files, and reads of a stretch of one.
+//! The only function that opens files, and reads of a range of one.
 //!
 //! Only regular files are opened: a pipe would block until another process comes, a device may have no end.
 

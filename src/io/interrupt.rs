@@ -1,7 +1,7 @@
-//! Cancellation: work that may take long checks here at every window of a file, every few MiB of a map and every compressed
-//! block, and ends with [`Error::Interrupted`].
+//! Cancellation: work that may take long checks here at every window of a file, every few MiB of a map and every
+//! compressed block, and ends with [`Error::Interrupted`].
 //!
-//! The core knows no signals and no clock. The layer above sets, for its thread, what to ask.
+//! The core knows no signals and no clock. The layer above sets, for its thread, the check to call.
 
 use std::cell::RefCell;
 

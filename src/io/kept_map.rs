@@ -1,8 +1,8 @@
-//! Maps that a plan made, kept for the reader of the same files: its pages need not be faulted in a second time.
+//! Memory maps opened during planning and reused by the reader, which avoids a second round of page faults.
 //!
-//! A map costs address space, and page tables of 1/512 of the bytes that were touched. So the process keeps a limited
-//! number of bytes of maps, and none where its address space is limited (Spark's `spark.executor.pyspark.memory`), as a
-//! kept map could take the room of one that is needed.
+//! A map costs address space, and page tables of 1/512 of the bytes that were touched. The process therefore keeps maps
+//! of a limited number of bytes, and none if its address space is limited (Spark's `spark.executor.pyspark.memory`),
+//! because a kept map could take the space of one that is needed.
 //!
 //! A kept map shows the file as it was planned. Its user first checks that the file is still there, closed and of that
 //! length ([`super::mapping`]).

@@ -1,10 +1,10 @@
-//! A log dir's `.lock` (`FileLock`): who holds it may write there.
+//! A log dir's `.lock` (`FileLock`): its holder may write there.
 //!
-//! Brokers lock it through a Java channel, which is a POSIX record lock over the whole file (`fcntl`, not `flock`: the two
-//! do not see each other). Such locks have two traps. They belong to the process, so a second one of the same process is
-//! granted: a registry of this process says what it holds. And they are gone as soon as the process closes *any*
-//! descriptor of the file: it is opened here only, once, and the registry is asked before. A forked child inherits the
-//! registry but not the locks, so entries carry the process they are of.
+//! Brokers lock it through a Java channel, which is a POSIX record lock over the whole file (`fcntl`, not `flock`: the
+//! two do not see each other). Such locks have two traps. They belong to the process, so a second lock of the same
+//! process is granted: a registry lists the locks of this process. And they are released as soon as the process closes
+//! *any* descriptor of the file: it is opened only here, once, after a look into the registry. A forked child inherits
+//! the registry but not the locks, so entries carry the process they are of.
 //!
 //! Writers of one process share a log dir's lock; each partition folder in it is claimed by one of them.
 
@@ -196,8 +196,8 @@ impl Drop for PartitionClaim {
     }
 }
 
-/// Opens and locks the file, and tells whether it was created. One that its former holder removed between the two is not
-/// the one others will open.
+/// Opens and locks the file, and tells whether it was created. One that its former holder removed between the two is
+/// not the one others will open.
 fn lock_file(path: &Path) -> Result<(File, bool)> {
     for _ in 0..TRIES {
         let (file, is_new) = opened(path).map_err(Error::io(path))?;

@@ -1,21 +1,21 @@
-//! Files: where they are, how they are read, mapped, written and locked.
+//! Files: opening, reading, mapping, writing and locking.
 //!
 //! | module | what |
 //! |---|---|
 //! | [`appender`] | the writing end of a `.log`, and when it is synced |
 //! | [`atomic`] | small files replaced whole |
-//! | [`disk`] | every change to the file system, and failures to order |
+//! | [`disk`] | every change to the file system, and injected failures |
 //! | [`entry_file`] | index files, wherever they are |
-//! | [`mod@file`] | a stretch of a file |
+//! | [`mod@file`] | a range of a file |
 //! | [`folder`] | a folder on a disk |
 //! | [`index_file`] | index files on a disk, mapped, under a writer |
-//! | [`interrupt`] | whether the answer is still wanted |
-//! | [`kept_map`] | maps that a plan made, kept for the reader |
+//! | [`interrupt`] | cancellation |
+//! | [`kept_map`] | maps opened during planning, reused by the reader |
 //! | [`links`] | files with several names |
 //! | [`lock`] | a log dir's `.lock` |
 //! | [`mapping`] | read-only maps, and the contract that makes them sound |
-//! | [`overlay`] | a folder under plan: a base, and the actions planned over it |
-//! | [`pool`] | memory that is used again |
+//! | [`overlay`] | a folder in a plan: a base, and the actions planned over it |
+//! | [`pool`] | memory that is reused |
 //! | [`storage`] | folders and their files, wherever they are |
 //! | [`stored_index`] | index files in any storage |
 //! | `syncing` | syncs beside the work |

@@ -1,7 +1,7 @@
 //! Memory that is reused by any reader of the process.
 //!
-//! Fresh memory costs more than decoding small records into it (page faults). So blocks that a reader, or the consumer
-//! of its batches, is done with wait here, up to a bound; beyond it the oldest are freed.
+//! Fresh memory costs more than decoding small records into it (page faults). Blocks that a reader, or the consumer of
+//! its batches, has finished with are therefore kept here, up to a limit; beyond it the oldest are freed.
 
 use std::sync::{Mutex, MutexGuard, TryLockError};
 

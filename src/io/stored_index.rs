@@ -1,6 +1,8 @@
-//! Index files that are read and written as any file of a storage: for folders under plan, where nothing can be mapped.
+//! Index files that are read and written like any file of a storage: for folders in a plan, where nothing can be
+//! mapped.
 //!
-//! Unlike a mapped file, this one can be shortened below its entries, as Kafka's can: the file is cut, and the call fails.
+//! Unlike a mapped file, this one can be shortened below its entries, as Kafka's can: the file is cut, and the call
+//! fails.
 
 use std::path::Path;
 
@@ -21,8 +23,8 @@ pub(crate) struct StoredIndex<const W: usize, F> {
 }
 
 impl<const W: usize, F: StoredFile> StoredIndex<W, F> {
-    /// Takes an open file. A new one gets `max_size` bytes, rounded down to whole entries; of an existing one every whole
-    /// slot is an entry, whatever it holds.
+    /// Takes an open file. A new one gets `max_size` bytes, rounded down to whole entries; of an existing one every
+    /// whole slot is an entry, whatever it holds.
     ///
     /// # Errors
     /// `InvalidArgument` where a new index would have no room for an entry, which leaves an empty file (as Kafka does);

@@ -1,7 +1,7 @@
-//! Syncs that a thread of its own carries out beside the work, for output that counts only once all of it is there.
+//! Syncs on a separate thread, in parallel with the work, for output that counts only once it is complete.
 //!
-//! Work continues while the device writes. In which order its files reach the device does not matter then: a caller that
-//! relies on it must not hand them over. What is left comes to its end in [`Syncing::settle`], which also tells what failed.
+//! Work continues while the device writes. The order in which files reach the device is not defined: a caller that
+//! relies on it must sync them itself. [`Syncing::settle`] waits for the rest and reports errors.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -13,8 +13,8 @@ use std::thread::{self, JoinHandle};
 use super::threads::{lock, wait};
 use crate::error::{Error, Result};
 
-/// Files that wait, each with a descriptor: more would have to be open at once. The work waits then, as the device does not
-/// keep up.
+/// Files that wait, each with a descriptor: more would have to be open at once. The work waits then, as the device does
+/// not keep up.
 const MAX_PENDING: usize = 64;
 
 /// Files on their way to the device.

@@ -1,7 +1,7 @@
 //! Unaligned reads and copies that cost one comparison each: the only unchecked access to bytes in the crate.
 //!
-//! Safe to use with any position: what does not fit is `None`, and the check is a single comparison, which the record
-//! loops need and a slice of a slice does not give.
+//! Safe for any position: a read that does not fit is `None`. The check is a single comparison, which the record loops
+//! need and a slice of a slice does not give.
 
 #![expect(
     unsafe_code,
@@ -54,7 +54,8 @@ impl<'a> Words<'a> {
         if at >= self.0.len().saturating_sub(N.saturating_sub(1)) {
             return None;
         }
-        // SAFETY: `at` is below len - (N - 1), so `N` bytes from it are inside the slice; a byte array needs no alignment.
+        // SAFETY: `at` is below len - (N - 1), so `N` bytes from it are inside the slice; a byte array needs no
+        // alignment.
         Some(unsafe { &*self.0.as_ptr().wrapping_add(at).cast::<[u8; N]>() })
     }
 

@@ -1,4 +1,4 @@
-//! A plan carried out: over the folder it was made of, or into another one.
+//! Carries out a plan: in its own folder, or into another one.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -40,8 +40,8 @@ impl Plan {
         disk.sync_folder(folder.path())
     }
 
-    /// Brings what stayed as it was to the device, after the steps were taken: segments from the one with `from` on, which
-    /// is the first offset not known to be there.
+    /// Brings what stayed as it was to the device, after the steps were taken: segments from the one with `from` on,
+    /// which is the first offset not known to be there.
     ///
     /// # Errors
     /// `Io`.

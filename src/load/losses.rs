@@ -1,9 +1,8 @@
 //! Losses that loading would cause, found in its result.
 //!
-//! Indexes, checkpoints, markers and leftovers are hints. Kafka's loader lets them decide over batches, and cuts all
-//! that follows a damaged one. The result of a loading is held against the `.log` files that it began with: of every
-//! byte that has no place in the result, the whole batches are counted ([`Resync`]). Files that stay as they were are
-//! not read.
+//! Indexes, checkpoints, markers and leftovers are hints. Kafka's loader trusts them more than batches, and cuts off
+//! everything after a damaged batch. The result of a loading is compared with the original `.log` files: the whole
+//! batches in bytes that the result lacks are counted ([`Resync`]). Unchanged files are not read.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -7,15 +7,15 @@
 //! | `segments` | the segments of a folder under plan (`LogSegments`) |
 //! | `rebuilt` | rebuilt indexes that do not fit into memory |
 //! | `producers` | batches for replaying the producers' state |
-//! | `loss`, `losses` | whole batches that would go, and whether they may |
-//! | `salvage` | the step before, where no whole batch may be lost |
+//! | `loss`, `losses` | whole batches that would be lost, and whether that is allowed |
+//! | `salvage` | the step before, if no whole batch may be lost |
 //! | `retain` | retention over the loaded log |
 //! | `plan`, `loaded`, `note` | the outcome |
 //! | `apply` | a plan carried out, in place or into another folder |
 //!
-//! [`plan()`] works on an [`Overlay`](crate::io::overlay::Overlay) of the folder and writes nothing; a dry run is a plan
-//! that is not carried out. Its outcome is what a broker would have loaded ([`LoadedLog`]), or the reason why it would not
-//! start. A plan keeps up to 64 MiB of rebuilt indexes in memory.
+//! [`plan()`] works on an [`Overlay`](crate::io::overlay::Overlay) of the folder and writes nothing; a dry run is a
+//! plan that is not carried out. Its outcome is what a broker would have loaded ([`LoadedLog`]), or the reason why it
+//! would not start. A plan keeps up to 64 MiB of rebuilt indexes in memory.
 
 mod apply;
 mod loaded;

@@ -1,13 +1,13 @@
-//! Keeping every batch that is whole and in order, where Kafka would not load the log or would throw batches away.
+//! Keeps every batch that is whole and in order, if Kafka would not load the log or would discard batches.
 //!
-//! Before the loading proper, the `.log` files under plan are made to hold nothing but such batches, under the names they
-//! need, and what else keeps Kafka from loading is set aside. Then the log is loaded as after an unclean stop with nothing
-//! flushed: indexes, snapshots and epochs are rebuilt from the batches, by the very rules that Kafka loads it by.
+//! Before loading, the `.log` files in the plan are reduced to such batches, under the names they need, and other files
+//! that keep Kafka from loading are set aside. Then the log is loaded as after an unclean stop with nothing flushed:
+//! indexes, snapshots and epochs are rebuilt from the batches, by Kafka's own rules.
 //!
-//! Which batches those are [`Resync`](crate::segment::resync) decides, as for reading past damage and for `verify`. Of
-//! these, a batch whose records cannot be decoded is left out as well ([`decoding`]): what is kept can be read. So is one
-//! of a magic above 2, which Kafka walks over but no reader decodes, and a batch without a transaction by a producer that has
-//! one open: Kafka loads no log that holds both.
+//! [`Resync`](crate::segment::resync) decides which batches those are, as for reading past damage and for `verify`. Of
+//! these, a batch whose records cannot be decoded is left out as well ([`decoding`]): what is kept can be read. So is
+//! one of a magic above 2, which Kafka walks over but no reader decodes, and a batch without a transaction by a
+//! producer that has one open: Kafka loads no log that holds both.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -183,8 +183,8 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// Swaps take the place of live logs as for reading ([`choose`]); of both, what does not count goes. Indexes of swaps
-    /// are rebuilt anyway.
+    /// Swaps take the place of live logs as for reading ([`choose`]); of both, what does not count goes. Indexes of
+    /// swaps are rebuilt anyway.
     fn judge_swaps(&mut self) -> Result<()> {
         let folder = self.folder.clone();
         let (mut swaps, mut lives): (Vec<CountedLog>, Vec<CountedLog>) = (Vec::new(), Vec::new());
@@ -266,7 +266,8 @@ impl Loader<'_> {
         Ok(logs)
     }
 
-    /// Puts the pieces in the place of the `.log` they come from, by the steps of a swap, which a crash may fall between.
+    /// Puts the pieces in the place of the `.log` they come from, by the steps of a swap, which a crash may fall
+    /// between.
     fn replace(&mut self, log: &LogFile, pieces: &[SalvagedSegment]) -> Result<()> {
         let folder = self.folder.clone();
         let live = |base| FileName::new(base, FileKind::Log).to_string();

@@ -5,7 +5,7 @@
 //!     |  clean          |        dirty             |      uncleanable     |
 //! ```
 //!
-//! A cleaner takes the log that is dirtiest, and none that is not dirty enough: [`Dirtiness`].
+//! A cleaner selects the dirtiest log, if it is dirty enough: [`Dirtiness`].
 //!
 //! | offset | is |
 //! |---|---|
@@ -58,7 +58,8 @@ pub(crate) struct CleanableOffsets {
 
 impl CleanableOffsets {
     /// Of a log of these offsets whose last pass ended at `checkpoint`. `bounds` has the active segment's base and what
-    /// else is known; `first_young` finds the base of the first segment, from the first dirty offset on, that the lag holds.
+    /// else is known; `first_young` finds the base of the first segment, from the first dirty offset on, that the lag
+    /// holds.
     ///
     /// # Errors
     /// Those of `first_young`.

@@ -9,8 +9,8 @@
 //! | holds none of these, as one that a broker has just created | has `meta.properties`, a checkpoint or the clean-shutdown marker | yes |
 //! | holds none of these | has none of those | no |
 //!
-//! Nothing here is required to read: a checkpoint that is missing or broken is no checkpoint, as for the broker, which
-//! then begins at the first segment (`LogManager.loadLogs`).
+//! Reading requires none of these files: a missing or broken checkpoint counts as none, as for the broker, which then
+//! begins at the first segment (`LogManager.loadLogs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirEntry};

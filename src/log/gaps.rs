@@ -1,7 +1,7 @@
-//! Offsets that no batch has, between two segments: the cleaner's work, or a segment that is missing.
+//! Offsets missing between two segments: removed by the cleaner, or in a missing segment.
 //!
-//! A broker names a segment by the log end offset at that time, so without compaction segments follow each other without a
-//! gap. Logs that are compacted:
+//! A broker names a segment by the log end offset at that time, so without compaction segments follow each other
+//! without a gap. Logs that are compacted:
 //!
 //! | sign | source |
 //! |---|---|

@@ -1,8 +1,8 @@
-//! The checkpoints that were read last. They hold a line for each partition of a log dir, and each partition that is opened by
-//! itself needs its own line of them: opening ten thousand would read a hundred million lines.
+//! A cache of the checkpoints that were read last. They have a line for each partition of a log dir, and each partition
+//! that is opened alone needs its own line: opening ten thousand would read a hundred million lines.
 //!
-//! What was read is used again while the file is the same. A file that was modified just now is read each time: another
-//! change could leave it with the same times.
+//! The content is reused while the file is unchanged. A file that was modified just now is read each time, because
+//! another change could leave it with the same times.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};

@@ -2,19 +2,19 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `below` | what a directory that is no log dir is instead |
-//! | [`cleanable`] | which offsets the cleaner may look at |
+//! | `below` | suggestions for a directory that is not a log dir |
+//! | [`cleanable`] | range of offsets that the cleaner may process |
 //! | [`config`] | the settings of a topic, by Kafka's names |
 //! | [`dir`] | a log dir: folders, checkpoints, identity |
 //! | [`epochs`] | the first offset of each leader epoch |
 //! | [`gaps`] | offsets missing between segments: compaction, or a lost segment |
 //! | `kept` | checkpoints that were read last |
-//! | `listing` | which files of a partition folder make up the log |
+//! | `listing` | selection of the files that make up the log |
 //! | [`listed`] | a partition folder as a broker would have it after loading |
-//! | [`output`] | where results may be written: never among logs |
-//! | [`partition`] | a listed partition that stays askable while a broker replaces its files |
-//! | [`retention`] | which segments retention deletes |
-//! | [`swaps`] | which finished swaps count |
+//! | [`output`] | places where results may be written: never in log dirs |
+//! | [`partition`] | a listed partition that answers while a broker replaces its files |
+//! | [`retention`] | selection of the segments that retention deletes |
+//! | [`swaps`] | selection of the finished swaps that count |
 
 mod below;
 pub(crate) mod cleanable;

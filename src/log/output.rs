@@ -1,4 +1,4 @@
-//! The one rule for where a result may be written: never where a broker, or a reader of logs, looks for logs.
+//! The rule for the place of a result: never where a broker, or a reader of logs, looks for logs.
 //!
 //! | the output lies in | a partition by its right name | anything else |
 //! |---|---|---|
@@ -8,8 +8,8 @@
 //! | another log dir, deeper | refused | refused |
 //! | elsewhere | allowed | allowed |
 //!
-//! Links and `..` are resolved first, as far as the path exists. A log dir that is opened for writing ([`check_log_dir`]) may
-//! be one already, but does not lie in another one.
+//! Links and `..` are resolved first, as far as the path exists. A log dir that is opened for writing
+//! ([`check_log_dir`]) may be one already, but does not lie in another one.
 
 use std::fs;
 use std::io;
@@ -82,8 +82,8 @@ pub(crate) fn resolve(path: &Path) -> io::Result<PathBuf> {
     Ok(real)
 }
 
-/// The directory in which a broker would find this source: the log dir around a partition folder or a file in one; the folder
-/// itself where there is none.
+/// The directory in which a broker would find this source: the log dir around a partition folder or a file in one; the
+/// folder itself where there is none.
 fn log_dir_of(source: &Path) -> Result<PathBuf> {
     let real = source.canonicalize().map_err(Error::io(source))?;
     let folder = if real.is_dir() {
@@ -109,7 +109,8 @@ fn refused(out: &Path, where_it_lies: &str, dir: &Path) -> Error {
 /// Refuses an output among logs. `partition` is the folder name that the output must have to lie in another log dir.
 ///
 /// # Errors
-/// `InvalidArgument` for an output that is refused; `Io` where a source does not exist or a directory cannot be looked at.
+/// `InvalidArgument` for an output that is refused; `Io` where a source does not exist or a directory cannot be looked
+/// at.
 pub(crate) fn check_output<S: AsRef<Path>>(
     out: &Path,
     sources: impl IntoIterator<Item = S>,
@@ -135,8 +136,8 @@ pub(crate) fn check_output<S: AsRef<Path>>(
     Ok(())
 }
 
-/// Refuses a log dir to be written that lies in another log dir, or in a partition folder: a broker that finds a folder with
-/// such a name in its log dir does not start (`LogManager.loadLogs`). So is a partition folder itself.
+/// Refuses a log dir to be written that lies in another log dir, or in a partition folder: a broker that finds a folder
+/// with such a name in its log dir does not start (`LogManager.loadLogs`). So is a partition folder itself.
 ///
 /// # Errors
 /// `InvalidArgument`; `Io` where a directory on the way cannot be looked at.

@@ -1,8 +1,8 @@
-//! A partition's log, safe to ask while a broker replaces its files.
+//! A partition's log that can be read while a broker replaces its files.
 //!
-//! A [`PartitionLog`] lists its folder when it is opened. Since then, a cleaner may have merged segments and retention may
-//! have removed some. A question to files that are gone fails although the data is sound. It is then answered from the
-//! folder as it is now.
+//! A [`PartitionLog`] lists its folder when it is opened. Since then, a cleaner may have merged segments and retention
+//! may have removed some. A lookup in files that were removed fails although the data is sound. It is then repeated on
+//! the current folder.
 
 use std::path::Path;
 
@@ -23,8 +23,9 @@ const RELISTINGS: usize = 8;
 
 /// One partition's log. Nothing is read or locked until a question asks for it.
 ///
-/// [`PartitionLog::segments`], [`PartitionLog::log_start_offset`] and [`PartitionLog::high_watermark`] are as they were when
-/// the log was opened. Every other answer is that of the folder at the time of the call, if a broker replaced files.
+/// [`PartitionLog::segments`], [`PartitionLog::log_start_offset`] and [`PartitionLog::high_watermark`] are as they were
+/// when the log was opened. Every other answer is that of the folder at the time of the call, if a broker replaced
+/// files.
 #[derive(Clone, Debug)]
 pub struct PartitionLog {
     listed: ListedLog,
@@ -34,14 +35,14 @@ impl PartitionLog {
     /// Opens a partition folder and reads the checkpoints of the log dir above it.
     ///
     /// # Errors
-    /// `Io` if the folder does not exist, `InvalidArgument` if it is not a partition folder, `CorruptRecord` for a broken
-    /// swap file.
+    /// `Io` if the folder does not exist, `InvalidArgument` if it is not a partition folder, `CorruptRecord` for a
+    /// broken swap file.
     pub fn open(path: &Path) -> Result<Self> {
         ListedLog::open(path).map(|listed| Self { listed })
     }
 
-    /// Opens a folder that a listing of its log dir found. `dir` is what the log dir says of its partitions, read once for
-    /// all of them.
+    /// Opens a folder that a listing of its log dir found. `dir` is what the log dir says of its partitions, read once
+    /// for all of them.
     ///
     /// # Errors
     /// As [`PartitionLog::open`].
@@ -151,9 +152,9 @@ impl PartitionLog {
 
     /// Kafka's answer (`ListOffsets`) to which record is the first at or after `timestamp`.
     ///
-    /// Kafka looks only into the first segment whose largest timestamp is at or after `timestamp`; the file's modification
-    /// time stands in where a segment has none. So the answer can be `None` although a later segment has such records.
-    /// `exact` looks at the records of every segment instead.
+    /// Kafka looks only into the first segment whose largest timestamp is at or after `timestamp`; the file's
+    /// modification time stands in where a segment has none. So the answer can be `None` although a later segment has
+    /// such records. `exact` looks at the records of every segment instead.
     ///
     /// # Errors
     /// `InvalidArgument` for a negative timestamp; `Io`; corrupt bytes on the way.
@@ -173,8 +174,8 @@ impl PartitionLog {
         self.ask(ListedLog::offset_of_max_timestamp)
     }
 
-    /// Puts a question to the listed files. If it fails and the closed segments have changed since, lists the folder again
-    /// and repeats the question.
+    /// Puts a question to the listed files. If it fails and the closed segments have changed since, lists the folder
+    /// again and repeats the question.
     ///
     /// # Errors
     /// The question's own, if the folder has not changed since the listing; `Io` if the folder is gone.

@@ -1,14 +1,14 @@
 //! Selection of the segments that retention deletes (`UnifiedLog.deleteOldSegments`).
 //!
-//! | rule | a segment goes while | needs `delete` in `cleanup.policy` |
+//! | rule | a segment is deleted while | needs `delete` in `cleanup.policy` |
 //! |---|---|---|
 //! | log start | the next segment begins at or below the log start offset | no |
 //! | size | the log keeps `retention.bytes` without it | yes |
 //! | time | its largest timestamp is more than `retention.ms` ago | yes |
 //!
-//! The rules come in this order, each over what the one before left, from the oldest segment on. Each stops at the first
-//! segment that does not qualify, that reaches beyond the high watermark, or that is the last one and empty. So a single
-//! young segment keeps all those after it.
+//! The rules come in this order, each over what the one before left, from the oldest segment on. Each stops at the
+//! first segment that does not qualify, that reaches beyond the high watermark, or that is the last one and empty. So a
+//! single young segment keeps all those after it.
 
 use super::config::LogConfig;
 use crate::types::{Offset, TimestampMs};

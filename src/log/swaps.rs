@@ -1,9 +1,9 @@
 //! Selection of the `.swap` files that count, if the log that they were made from may still be there.
 //!
 //! Kafka puts every finished swap in the place of the segments in its range, whatever is in it (`LogLoader`).
-//! Compaction and splits leave nothing else behind. A disk that was full or died does: a swap that is empty, cut or of
-//! other bytes, beside segments that are whole. So a live `.log` counts for as long as it holds a whole batch that the
-//! swaps do not have.
+//! Compaction and splits leave nothing else behind. A full or dying disk does: a swap that is empty, truncated or of
+//! other bytes, next to whole segments. So a live `.log` counts for as long as it holds a whole batch that the swaps do
+//! not have.
 //!
 //! | swap | counts |
 //! |---|---|

@@ -1,6 +1,6 @@
-//! One producer's part of an append, checked against what the log knows of it (`ProducerAppendInfo`).
+//! One producer's part of an append, checked against the producer's state (`ProducerAppendInfo`).
 //!
-//! Nothing here changes the log's state: that happens when the bytes are written and the parts are handed to
+//! Nothing here changes the log's state: that happens when the bytes are written and the parts are passed to
 //! [`ProducerStateManager::update`](super::ProducerStateManager::update).
 
 use super::entry::{BatchMetadata, ProducerEntry};
@@ -185,9 +185,9 @@ impl ProducerAppend {
         Ok(completed)
     }
 
-    /// Up to version 1 a marker has its transaction's epoch; from version 2 on the next one, so that an equal epoch is a
-    /// late or repeated marker. A repeated one is let through where the transaction has ended already (KAFKA-19999), and
-    /// so is the highest epoch, which has no next.
+    /// Up to version 1 a marker has its transaction's epoch; from version 2 on the next one, so that an equal epoch is
+    /// a late or repeated marker. A repeated one is let through where the transaction has ended already (KAFKA-19999),
+    /// and so is the highest epoch, which has no next.
     fn check_epoch(&self, epoch: i16, offset: Offset, transaction_version: i16) -> Result<()> {
         let current = self.updated.producer_epoch;
         let raises = transaction_version >= TV_2;

@@ -4,17 +4,17 @@
 //! |---|---|
 //! | [`append`] | one producer's part of an append, checked |
 //! | [`entry`] | the state of one producer |
-//! | [`replay`] | the state out of the batches after a snapshot |
+//! | [`replay`] | the state, replayed from the batches after a snapshot |
 //! | [`snapshots`] | the files it is kept in |
 //!
-//! The state after offset N is kept in `N.snapshot`, taken at every roll and at a clean close. It is the log that is the
-//! truth: whatever comes after the last snapshot is replayed from the batches.
+//! The state after offset N is kept in `N.snapshot`, taken at every roll and at a clean close. The log decides:
+//! everything after the last snapshot is replayed from the batches.
 //!
-//! A transaction is *ongoing* from its first batch to its marker, and *unreplicated* from there until the high watermark
-//! has passed the marker. The first offset of the first of either kind is the first unstable one.
+//! A transaction is *ongoing* from its first batch to its marker, and *unreplicated* from there until the high
+//! watermark has passed the marker. The first offset of the first of either kind is the first unstable one.
 //!
-//! Not here: the verification of transactions with their coordinator (KIP-890), a talk between brokers that leaves
-//! nothing in the log. Clocks are the caller's.
+//! The verification of transactions with their coordinator (KIP-890) is not implemented: it is an exchange between
+//! brokers that leaves nothing in the log. Callers pass the time.
 
 pub(crate) mod append;
 pub(crate) mod entry;
@@ -289,8 +289,8 @@ impl ProducerStateManager {
             .retain(|_, entry| !is_expired(entry, now_ms, expiration_ms));
     }
 
-    /// Goes back to the newest snapshot up to `log_end`, unless that is where the state is; snapshots outside of the log
-    /// are removed. The caller replays the batches from [`map_end_offset`](Self::map_end_offset) on.
+    /// Goes back to the newest snapshot up to `log_end`, unless that is where the state is; snapshots outside of the
+    /// log are removed. The caller replays the batches from [`map_end_offset`](Self::map_end_offset) on.
     ///
     /// # Errors
     /// `Io`. Corrupt snapshots are removed, and the one before is taken.

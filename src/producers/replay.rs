@@ -1,4 +1,4 @@
-//! Producer state out of a log's batches after a snapshot (`UnifiedLog.rebuildProducerState`).
+//! Producer state, replayed from a log's batches after a snapshot (`UnifiedLog.rebuildProducerState`).
 
 use super::append::TV_UNKNOWN;
 use super::{Analysis, ProducerStateManager};

@@ -1,4 +1,4 @@
-//! Arrow's PyCapsule interface: `arrow_schema` and `arrow_array_stream` out, streams and arrays in.
+//! Arrow's PyCapsule interface: exports `arrow_schema` and `arrow_array_stream`, imports streams and arrays.
 
 #![expect(
     unsafe_code,

@@ -1,4 +1,4 @@
-//! The one mapping from [`Error`] to Python exceptions.
+//! The mapping from [`Error`] to Python exceptions.
 //!
 //! The classes live in `kafkalog.errors`, in Python, so that they pickle: Spark ships them from worker to driver.
 

@@ -1,6 +1,6 @@
 //! Ctrl-C, and other signals with a handler in Python, while the core works; and callbacks that receive its progress.
 //!
-//! Python runs handlers in its main thread, between its own instructions: during a long call it would run none.
+//! Python runs handlers in its main thread, between bytecode instructions: during a long call it would run none.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! The bindings: parse arguments, detach, call the core, convert. Nothing else.
+//! The bindings: they parse arguments, detach, call the core and convert the result, nothing else.
 
 use pyo3::prelude::*;
 

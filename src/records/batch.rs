@@ -1,7 +1,7 @@
-//! The records of one whole batch of any magic, wherever they lie: in the batch, or decompressed.
+//! The records of one whole batch of any magic, in the batch itself or decompressed.
 //!
-//! Positions in errors count from the beginning of the batch. Those in decompressed bytes mean nothing in the file: there
-//! the batch's own beginning stands for them, and the text says where in the decompressed records.
+//! Positions in errors count from the beginning of the batch. Positions in decompressed bytes do not exist in the file:
+//! such an error has the position of the batch, and its text gives the position in the decompressed records.
 
 use super::RecordSlot;
 use super::block::{self, Payload};

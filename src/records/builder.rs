@@ -1,5 +1,5 @@
-//! One batch of magic 2 from records (`MemoryRecordsBuilder`). For the same records it is, uncompressed, byte for byte
-//! Kafka's.
+//! Builds one batch of magic 2 from records (`MemoryRecordsBuilder`). Uncompressed, it has the same bytes as Kafka's
+//! for the same records.
 
 use std::ops::Range;
 

@@ -1,9 +1,10 @@
-//! Up to [`Chunk::CAPACITY`] decoded records that all lie in the same bytes: what readers of segments hand to columns.
+//! Up to [`Chunk::CAPACITY`] decoded records that all lie in the same bytes: the unit that readers of segments pass to
+//! columns.
 //!
 //! A chunk fits the first-level cache, so that filling one column after another from it costs no memory traffic. It is
-//! large enough that batches of one record do not pay for each column's loop.
+//! large enough to amortize each column's loop over batches of one record.
 //!
-//! # Who owns what
+//! # Ownership
 //! The consumer of records owns the chunk and, in it, the arena of decompressed records. It lends both to a reader to
 //! be filled, takes records out, and takes the arena's memory ([`Chunk::freeze`]) when columns point into it.
 

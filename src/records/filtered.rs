@@ -1,22 +1,21 @@
 //! Records taken out of a batch that is in a log (`MemoryRecords.filterTo`).
 //!
-//! | what goes | what is left of the batch |
+//! | what is dropped | result for the batch |
 //! |---|---|
 //! | nothing | its bytes |
-//! | nothing, and another codec is asked for | magic 2: its header, and the bytes of its records compressed again |
+//! | nothing, and another codec is requested | magic 2: its header, and the bytes of its records compressed again |
 //! | some records | one batch of magic 2, of the others; a batch of magic 2 keeps its base and last offset |
 //! | all records, and its producer or last offset counts | a header of 61 bytes |
 //! | all records | nothing |
 //!
-//! A batch that loses records keeps everything its header says of producer, epoch, transaction and timestamp type;
-//! count, largest timestamp and checksum are of the records that are left. Messages of magic 0 and 1 become one batch
-//! of magic 2 at the first offset that is left, whether any goes or not, unless [`FilterRules::keeps_legacy`] says
-//! otherwise.
+//! A batch that loses records keeps producer, epoch, transaction and timestamp type of its header; count, largest
+//! timestamp and checksum are those of the remaining records. Messages of magic 0 and 1 become one batch of magic 2 at
+//! the first remaining offset, whether any is dropped or not, unless [`FilterRules::keeps_legacy`] says otherwise.
 //!
 //! # Delete horizon
 //! The first pass that finds a tombstone, or the marker of a transaction without data, writes into the batch when these
-//! may go ([`FilterRules::delete_horizon_ms`], KIP-534). It takes the place of the base timestamp; it is not written
-//! again.
+//! may be removed ([`FilterRules::delete_horizon_ms`], KIP-534). It takes the place of the base timestamp; it is not
+//! written again.
 
 use super::RecordSlot;
 use super::batch::BatchDecoder;

@@ -1,7 +1,7 @@
 //! Validation by a leader of batches before they are appended (`LogValidator`): checks their records, assigns offsets,
 //! an epoch and the timestamp type, and re-encodes them if codec or format require it.
 //!
-//! | what came | what goes into the log |
+//! | received | appended to the log |
 //! |---|---|
 //! | magic 2, the topic's codec | the same bytes with another base offset, epoch, timestamp type, largest timestamp |
 //! | magic 2, another codec; offsets with gaps | its records in one new batch |
@@ -10,10 +10,10 @@
 //!
 //! The checksums of batches are checked by the log before (`UnifiedLog.analyzeAndValidateRecords`), as sizes are; those
 //! of messages inside a wrapper here. Where Kafka skips over keys and values of a compressed batch without adding up
-//! their lengths, everything is read here: what is in a log was whole when it came.
+//! their lengths, everything is read here: a batch in the log was whole when it was received.
 //!
-//! Compiled with the feature `internal` only: Kafka's own traces go through it, and it is the oracle of the encoder from
-//! Arrow, whose batches need no validation.
+//! Compiled with the feature `internal` only: Kafka's own traces are replayed through it, and it is the oracle of the
+//! encoder from Arrow, whose batches need no validation.
 
 use super::RecordSlot;
 use super::block::Payload;

@@ -6,10 +6,9 @@
 //! | inner offsets | absolute | relative (KIP-31): absolute = inner + wrapper's - last inner's |
 //! | inner timestamps | none; of messages of magic 1 their own | their own, or the wrapper's under LogAppendTime (KIP-32) |
 //!
-//! A wrapper's offset is that of its last message. Some producers left it 0; then inner offsets stand as they are. Under
-//! magic 0 they always do, also where the last one is not the wrapper's.
-//! Checksums of inner messages are not checked: the wrapper's covers their bytes. A message cut off at the end of the
-//! decompressed bytes is dropped, as Kafka drops it.
+//! A wrapper's offset is that of its last message. Some producers left it 0; then inner offsets are unchanged. Under
+//! magic 0 they always are, even if the last one is not the wrapper's. Checksums of inner messages are not checked: the
+//! wrapper's covers their bytes. A message cut off at the end of the decompressed bytes is dropped, as Kafka drops it.
 
 use super::RecordSlot;
 use super::block::{self, Payload};

@@ -1,11 +1,12 @@
 //! From a whole batch to its records: format and compression together.
 //!
-//! A record is not copied. It becomes a [`RecordSlot`]: its numbers, and where its key, value and headers lie in a source (a
-//! mapped segment, or an [`arena`] of decompressed records).
+//! A record is not copied. It becomes a [`RecordSlot`]: its numbers, and where its key, value and headers lie in a
+//! source (a mapped segment, or an [`arena`] of decompressed records).
 //!
-//! [`batch`] opens a batch and walks its records, for all but the reader's hot loop, which has [`chunk`]s of many batches.
+//! [`batch`] opens a batch and walks its records, for all but the reader's hot loop, which has [`chunk`]s of many
+//! batches.
 //!
-//! And back: [`builder`] makes batches of records; [`filtered`] takes records out of batches that are in a log.
+//! In the other direction, [`builder`] builds batches from records; [`filtered`] removes records from batches of a log.
 
 pub(crate) mod arena;
 pub(crate) mod batch;

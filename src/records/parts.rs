@@ -1,8 +1,9 @@
-//! Batches that are given in parts, before all of their records are decoded.
+//! Batches that are handed over in parts, before all of their records are decoded.
 //!
-//! Past damage, none of a batch's records may be given if one of them cannot be decoded. Where the batch fits the chunk
-//! nothing has left the chunk by then. A larger one would have to be decoded twice, but for a consumer that can take records
-//! back: it gets the batch chunk by chunk, and hears whether to take back what it got.
+//! When reading past damage, no record of a batch may be returned if one of them cannot be decoded. If the batch fits
+//! the chunk, no record has left the chunk by then. A larger one would have to be decoded twice, unless the consumer
+//! can take records back: it gets the batch chunk by chunk, and is notified to drop the rows if a later record does not
+//! decode.
 
 use crate::types::Position;
 
@@ -39,8 +40,8 @@ impl PartAgreement {
         (bytes <= self.most).then_some(Size { records, bytes })
     }
 
-    /// The batch that the records are of which were given last, if there are more to come, any of which may have them taken
-    /// back.
+    /// The batch that the records are of which were given last, if there are more to come, any of which may have them
+    /// taken back.
     #[must_use]
     pub(crate) const fn open(&self) -> Option<Size> {
         self.open

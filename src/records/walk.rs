@@ -10,10 +10,10 @@
 //! | value length, value | varint, bytes | negative: null |
 //! | headers | varint count, then key length, key, value length, value of each | |
 //!
-//! A record is bound by a chain of loads (its length says where the next one is), so the common shape is taken on
-//! loops of their own: one 8-byte load holds all numbers but the value's length, and one comparison of its continuation
-//! bits says that they are as wide as the loop was made for. Whatever does not fit is decoded field by field
-//! (`RecordDecoder::careful`), which is also the only place that finds fault. `records::plain` is the oracle for both.
+//! A record is bound by a chain of loads (its length says where the next one is), so common shapes have specialized
+//! loops: one 8-byte load holds all numbers but the value's length, and one comparison of its continuation bits shows
+//! that they are as wide as the loop expects. Everything else is decoded field by field (`RecordDecoder::careful`),
+//! which is also the only place that reports faults. `records::plain` is the oracle for both.
 
 mod alike;
 
@@ -165,8 +165,8 @@ impl RecordDecoder {
     }
 
     /// Records whose length, timestamp delta and offset delta take `L`, `T` and `O` bytes, whose key is null or has a
-    /// length of one byte, whose value is not null, and that have no headers; stops before the first one that is not so.
-    /// Timestamps are those of CreateTime.
+    /// length of one byte, whose value is not null, and that have no headers; stops before the first one that is not
+    /// so. Timestamps are those of CreateTime.
     #[inline]
     #[expect(
         clippy::arithmetic_side_effects,

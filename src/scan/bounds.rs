@@ -1,7 +1,7 @@
 //! The first and last offsets of partitions, without a plan to read them.
 //!
-//! This is what `ListOffsets` answers for earliest and latest. The end of a log is found in the headers of its active
-//! segment, from the last place on that its index names.
+//! They are Kafka's answers to `ListOffsets` for earliest and latest. The end of a log is found in the headers of its
+//! active segment, from the last position in its index.
 
 use std::path::PathBuf;
 

@@ -1,7 +1,7 @@
-//! A planned range in parts that meet at given offsets.
+//! A planned range, divided into parts at given offsets.
 //!
-//! Every part begins inside a segment where the offset index says, and ends by offset. Both parts read a batch that
-//! crosses a border, and each gives its side of it.
+//! Every part begins inside a segment at a position from the offset index, and ends by offset. Both parts read a batch
+//! that crosses a border, and each returns its side of it.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,9 +1,8 @@
 //! Replacement for a planned segment's file that a broker exchanged meanwhile.
 //!
-//! A broker may roll, compact or delete while we read. A planned file that is gone by the time its turn comes, or that
-//! has another length than the closed one that was planned, was exchanged. It is looked for under its `.deleted` name,
-//! then in the folder as it is now: compaction leaves its records in a segment that begins at or below it, retention
-//! leaves none.
+//! A broker may roll, compact or delete while we read. A planned file was exchanged if it is missing when it is opened,
+//! or has another length than the planned closed file. It is searched under its `.deleted` name, then in the current
+//! folder: compaction leaves its records in a segment that begins at or below it, retention leaves none.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};

@@ -1,14 +1,15 @@
 //! The latest record of each key of a partition, as a compacted topic would keep it, without compacting it.
 //!
 //! A first pass over the range finds the offset of each key's latest record; the reader then leaves out all others. As
-//! in Kafka's cleaner (`SkimpyOffsetMap`), keys are compared by a hash of 128 bits alone and the map has a bounded size.
-//! Where the keys do not fit, the cleaner ends its pass early; here the pass continues for half of the keys, chosen by
-//! their hash, and another pass takes the other half. Of finished passes only the offsets remain ([`OffsetSet`]).
+//! in Kafka's cleaner (`SkimpyOffsetMap`), keys are compared by a hash of 128 bits alone and the map has a bounded
+//! size. Where the keys do not fit, the cleaner ends its pass early; here the pass continues for half of the keys,
+//! chosen by their hash, and another pass takes the other half. Only the offsets of finished passes are kept
+//! ([`OffsetSet`]).
 //!
 //! | record | in the compacted view |
 //! |---|---|
 //! | the last one of its key | yes |
-//! | that one, without a value (a tombstone) | only where tombstones are wanted |
+//! | that one, without a value (a tombstone) | only if tombstones are requested |
 //! | one without a key | no: the cleaner drops it |
 //! | a control record | no: it has no key of the topic |
 

@@ -8,8 +8,8 @@
 //! | [`latest`] | the latest record of each key |
 //! | [`offset_map`] | the last offset of each key, in bounded memory |
 //! | [`bounds`] | first and last offsets of partitions, without a plan |
-//! | [`pieces`] | ranges cut for readers side by side |
-//! | [`divide`] | a planned range in parts |
+//! | [`pieces`] | ranges divided for parallel readers |
+//! | [`divide`] | a planned range, divided into parts |
 //! | [`planned`] | the planned segments, opened in turn |
 //! | `exchanged` | a planned file that a broker replaced in the meantime |
 //! | [`lost`] | what reading past damage leaves out |

@@ -1,10 +1,10 @@
 //! The last offset of each key (`SkimpyOffsetMap`).
 //!
 //! A slot is 24 bytes: a hash of the key (16), which is the MD5 for compaction, and the offset (8). Keys are
-//! distinguished by their hash alone, as in Kafka. The map takes a part of its slots only, so that a search ends soon;
-//! then it is full, and the pass ends there.
+//! distinguished by their hash alone, as in Kafka. The map is full when a part of its slots is used, so that a search
+//! ends soon; the pass then ends there.
 //!
-//! Memory comes as it is needed, in steps that double, up to the whole.
+//! Memory is allocated as needed, in steps that double, up to the full size.
 
 use crate::error::{Error, Result};
 use crate::format::md5::Digest;

@@ -1,8 +1,8 @@
-//! Planned ranges cut into pieces of about the same size, for readers side by side.
+//! Planned ranges, divided into pieces of about the same size for parallel readers.
 //!
 //! A piece begins where a batch begins, also inside a segment, so that one long segment feeds every reader. Small
-//! segments and partitions share a piece. Each piece is found on demand, as finding one costs as much as reading a
-//! batch. The pieces in order give what the ranges give.
+//! segments and partitions share a piece. Each piece is found on demand, because finding one costs as much as reading a
+//! batch. The pieces in order return the same as the ranges.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};

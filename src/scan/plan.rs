@@ -1,7 +1,7 @@
 //! Planning: from paths, topics and bounds to files and positions.
 //!
-//! Planning lists folders and looks at file sizes. Bytes are read only where a bound falls inside a segment, or where a
-//! bound is a timestamp: then headers, at places the indexes name and the log confirms.
+//! Planning lists folders and file sizes. Bytes are read only if a bound falls inside a segment, or is a timestamp:
+//! then headers, at places that the indexes name and the log confirms.
 //!
 //! | start | is |
 //! |---|---|
@@ -17,7 +17,7 @@
 //! | an offset | up to but without that one |
 //! | a timestamp | up to but without Kafka's answer; where there is none, the end |
 //!
-//! Under `read_committed` the end is at most the last stable offset, and what was aborted below it is planned to be
+//! Under `read_committed` the end is at most the last stable offset, and records aborted below it are planned to be
 //! left out ([`super::transactions`]).
 //!
 //! [`Pruning`] narrows what the bounds above give. It requires nothing: a partition without a record within it has
@@ -25,10 +25,10 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `options` | what is asked for |
+//! | `options` | the options of a plan |
 //! | `candidate` | the partition folders that paths lead to |
-//! | `chooser` | which of them the options choose |
-//! | `ends` | where reading one begins and ends |
+//! | `chooser` | the selection of some of them |
+//! | `ends` | start and end of reading one |
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
-//! The segments of planned ranges, opened one after the other as their turn comes.
+//! The segments of planned ranges, opened one after the other.
 //!
-//! Of what stands in for a planned segment that a broker exchanged (`super::exchanged`), only the offsets of that
-//! segment are wanted, so that no record is given twice, here or by another thread or task that reads those after.
+//! From the replacement of a segment that a broker exchanged (`super::exchanged`), only the offsets of that segment are
+//! read, so that no record is returned twice, here or by another thread or task that reads the following segments.
 
 use std::vec::IntoIter;
 

@@ -1,6 +1,7 @@
 //! Ranges to read, as plain values: the contract between planning (here) and reading (`arrow::reader`).
 //!
-//! A range pins every file's name and size as they were at planning, so that a retried Spark task reads the same bytes.
+//! A range fixes every file's name and size as they were at planning, so that a retried Spark task reads the same
+//! bytes.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

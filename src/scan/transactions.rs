@@ -1,8 +1,8 @@
 //! Aborted transactions and the last stable offset: what `read_committed` needs before reading.
 //!
-//! The log itself says so, in its markers. The files beside it save reading all headers, where they can be believed:
+//! They are in the log itself, in its markers. Other files save reading all headers, if they can be trusted:
 //!
-//! | file | is believed |
+//! | file | is trusted |
 //! |---|---|
 //! | `.txnindex` | of a segment that Kafka would not recover, if it is well-formed and the log has the ABORT marker and the first batch of every entry where it says |
 //! | no `.txnindex` | of such a segment, if the snapshot at its end knows no producer that ever ended a transaction or has one open |
@@ -10,11 +10,11 @@
 //!
 //! Everything else is read from headers: segments that Kafka would recover, which the active one is unless its broker
 //! was stopped cleanly, small ones, those without a sound index. So an index that is missing, cut or wrong costs a walk
-//! over headers and changes no answer. What no witness can tell is an index of a large segment that lost whole entries:
-//! [`crate::scan::reader`] holds the markers that it passes against what was planned.
+//! over headers and changes no answer. An index of a large segment that lost whole entries cannot be detected that way:
+//! [`crate::scan::reader`] compares the markers that it passes with the plan.
 //!
-//! A walk touches every page of a segment of small batches, and the reader does after it: the walk's map is kept for
-//! the reader, as is that of an index's lookups ([`crate::io::kept_map`]).
+//! A walk touches every page of a segment of small batches, and so does the reader after it: the walk's map is kept for
+//! the reader, like that of an index's lookups ([`crate::io::kept_map`]).
 //!
 //! # Last stable offset
 //! The first offset of the oldest transaction that is undecided at the end, or the end. The end is the high watermark;

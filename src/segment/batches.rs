@@ -1,6 +1,6 @@
-//! Header to header through a `.log`, with every check that needs no checksum.
+//! Iterates over the batch headers of a `.log`, with every check that needs no checksum.
 //!
-//! What the checksum does not cover (base offset, length, leader epoch, magic) is held against structure, order and
+//! What the checksum does not cover (base offset, length, leader epoch, magic) is checked against structure, order and
 //! neighbours here: offsets rise, epochs do not fall, everything lies between the segment's base and the next one's.
 //!
 //! # Where the log ends

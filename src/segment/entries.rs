@@ -1,6 +1,6 @@
 //! Selection of the batches that get index entries (`LogSegment.append`, `LogSegment.recover`).
 //!
-//! A batch gets an entry if more than `index.interval.bytes` came before it since the last one. So the first batch of a
+//! A batch gets an entry if more than `index.interval.bytes` precede it since the last entry. So the first batch of a
 //! segment has none, nor has the first one after the segment was reopened or truncated: the count begins at 0.
 
 use crate::format::batch::BatchHeader;

@@ -1,13 +1,13 @@
 //! Tracks which transactions a `read_committed` reader must skip.
 //!
-//! As Kafka's consumer it follows the aborted transactions as offsets rise (`CompletedFetch.consumeAbortedTransactionsUpTo`):
-//! one counts from its first offset on, until its marker.
+//! Like Kafka's consumer it follows the aborted transactions as offsets rise
+//! (`CompletedFetch.consumeAbortedTransactionsUpTo`): a transaction is open from its first offset until its marker.
 //!
-//! # What was planned is held against the log
-//! Which transactions were aborted may have been planned from an index, and an index may have lost entries. So a reader
-//! remembers whose transactional records it gave: a marker that aborts them is an error, never a quiet row too many. Where
-//! bytes between are not read (segments left out for their timestamps, damage), markers may have been among them, and it
-//! forgets.
+//! # The plan is checked against the log
+//! Aborted transactions may have been planned from an index, and an index may have lost entries. So a reader remembers
+//! the producers whose transactional records it returned: a marker that aborts them is an error, never a silent extra
+//! row. If bytes in between are not read (segments left out for their timestamps, damage), markers may have been among
+//! them, and the reader forgets these producers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -237,8 +237,8 @@ mod tests {
         assert!(plain.len() > 10);
     }
 
-    /// A log of seven producers whose transactions lie between each other, each with its fate; read from any batch on, and
-    /// from there again.
+    /// A log of seven producers whose transactions lie between each other, each with its fate; read from any batch on,
+    /// and from there again.
     #[test]
     fn every_batch_has_the_fate_of_its_transaction() {
         let mut state = 7u64;

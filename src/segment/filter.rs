@@ -9,10 +9,10 @@
 //! | a batch or record none of whose offsets was chosen ([`OffsetSet`]) | offsets |
 //!
 //! # What a header proves about times
-//! No record of a batch is later than its largest timestamp, which the broker writes from the records themselves. How
-//! early its records are it does not say under CreateTime (the base timestamp is only the first record's), so that a
-//! batch is only too late where all its records have one timestamp: under LogAppendTime, and alone. What a legacy
-//! wrapper's producer said of the messages in it was never proven.
+//! No record of a batch is later than its largest timestamp, which the broker writes from the records themselves. Under
+//! CreateTime it does not give the earliest of its records (the base timestamp is only the first record's), so a batch
+//! is provably too late only if all its records have one timestamp: under LogAppendTime, or if there is one record. The
+//! header of a legacy wrapper proves nothing about its messages.
 
 use std::sync::Arc;
 

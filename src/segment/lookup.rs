@@ -1,13 +1,13 @@
-//! Batches by offset and by timestamp. The answer always comes from the log; an index only says where to begin, and
-//! only after the batch it points at has confirmed it.
+//! Batches by offset and by timestamp. The answer always comes from the log; an index only gives a starting position,
+//! and only after the batch at that position has confirmed it.
 //!
-//! # When an index entry is believed
+//! # When an index entry is trusted
 //! * Offset entry: at its position stands a whole batch with a right checksum that lies within the segment and begins
 //!   at or below the target. Offsets rise, so nothing before it can be the answer. (Of a legacy wrapper the header
 //!   tells only the last offset, which must then not be above the target.) Otherwise the entries before it are tried,
 //!   then byte 0.
-//! * Offset entry, to cut a segment in two for readers side by side: a header that ends at or below its offset, and one
-//!   after it where its length leads. Both halves are read, and then every checksum is looked at.
+//! * Offset entry, to divide a segment for parallel readers: a header that ends at or below its offset, and another one
+//!   where its length leads. Both halves are read, and every checksum is then verified.
 //! * Time entry (T, O): the batch with offset O has T for its largest timestamp. Then nothing up to it is later than T.
 //!
 //! Sources: `LogSegment.translateOffset`, `LogSegment.findOffsetByTimestamp`, `FileRecords.searchForTimestamp`.

@@ -2,26 +2,26 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`closed`] | whether a segment is closed, and so may be mapped |
-//! | [`entries`] | which batches get index entries |
+//! | [`closed`] | decides whether a segment is closed, and so may be mapped |
+//! | [`entries`] | selection of the batches that get index entries |
 //! | [`files`] | the files of a segment that are not open |
-//! | `lazy_index` | index files opened when first looked at |
-//! | [`skipping`] | reading past damage, and its account |
-//! | [`source`] | the bytes of a `.log`: mapped, or by copy where they may still change |
-//! | `fates` | what became of the transactions that a reader meets |
-//! | [`filter`] | which batches and records are not wanted, beyond offsets |
+//! | `lazy_index` | index files opened on first use |
+//! | [`skipping`] | reading past damage, with an account of the losses |
+//! | [`source`] | the bytes of a `.log`: mapped, or copied if they may still change |
+//! | `fates` | the transactions that a reader must skip |
+//! | [`filter`] | filters for batches and records, beyond offsets |
 //! | `offset_set` | a set of offsets |
-//! | [`metrics`] | what a reader did, counted |
+//! | [`metrics`] | counters of a reader |
 //! | [`reader`] | the records of a `.log`, chunk by chunk |
 //! | `ahead` | checksums that several threads compute ahead of a walk |
-//! | [`batches`] | header to header through a `.log`, with every check that needs no checksum |
+//! | [`batches`] | iterates over headers, with every check that needs no checksum |
 //! | [`lookup`] | batches by offset and by timestamp, indexes as hints |
-//! | [`resync`] | batch to batch past damage, and what is lost in between |
+//! | [`resync`] | iterates over batches past damage, with the losses in between |
 //! | [`search`] | an offset among batches, as Kafka finds it |
-//! | [`transactions`] | where transactions begin and end |
-//! | [`walk`] | header to header as Kafka walks, no stricter |
+//! | [`transactions`] | beginnings and ends of transactions |
+//! | [`walk`] | iterates over headers with exactly Kafka's checks |
 //! | [`writer`] | a segment that is written: appended to, truncated, recovered; on a disk or under plan |
-//! | [`statistics`] | what the headers of a segment add up to |
+//! | [`statistics`] | statistics from the headers of a segment |
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};

@@ -1,4 +1,4 @@
-//! A set of offsets: a bit for each, in pages of 512 that are there only where one of their offsets is.
+//! A set of offsets: a bit for each, in pages of 512 that exist only if they contain an offset.
 //!
 //! Offsets that lie close together take little more than a bit each, lone ones about 100 bytes.
 

@@ -1,14 +1,14 @@
-//! Reading past damage, and its account.
+//! Reading past damage, with an account of the losses.
 //!
-//! A reader walks from header to header as it always does. Only where something is wrong, or where a later batch may
-//! prove it wrong, is the segment looked at as a whole:
+//! A reader iterates over headers as usual. The segment is examined as a whole only if something is wrong, or if a
+//! later batch may prove it wrong:
 //!
 //! | met | then |
 //! |---|---|
-//! | a header that is wrong, a checksum that differs, a torn end | [`Resync`] walks the whole segment, and the reader passes over what it found lost |
+//! | a header that is wrong, a checksum that differs, a torn end | [`Resync`] walks the whole segment, and the reader skips what it found lost |
 //! | a gap: the batch begins above the end of the one before | all headers are walked once; if they rise to the end, it is one of compaction's, else as above |
 //! | a leader epoch that rises | the next header must be under no lower one, or the file end there, else as above |
-//! | records that cannot be decoded | the batch is lost; none of its records is given |
+//! | records that cannot be decoded | the batch is lost; none of its records is returned |
 //!
 //! So an undamaged segment is read once, and where the walk of [`Resync`] decides, it decides the same for every reader
 //! of the segment, wherever it begins.
@@ -91,8 +91,8 @@ struct Walking<'a> {
     unread: &'a mut Option<Unread>,
 }
 
-/// As [`BatchCursor::next_into`], past damage where that is asked for. On undamaged bytes this is the cursor's own step and
-/// one comparison; what happens seldom is called, not inlined.
+/// As [`BatchCursor::next_into`], past damage where that is asked for. On undamaged bytes this is the cursor's own step
+/// and one comparison; what happens seldom is called, not inlined.
 ///
 /// # Errors
 /// As [`BatchCursor::next_into`]; past damage only those that are not about the bytes.
@@ -185,8 +185,8 @@ impl Skipping {
         }
     }
 
-    /// Of a segment whose headers are known to be in order, the piece that ends where the next one begins, if one does, with
-    /// its first offset.
+    /// Of a segment whose headers are known to be in order, the piece that ends where the next one begins, if one does,
+    /// with its first offset.
     #[must_use]
     pub(super) fn of_piece(mut self, end: Option<(Position, Offset)>) -> Self {
         self.begins_inside = false;
@@ -214,9 +214,9 @@ impl Skipping {
             && header.partition_leader_epoch <= cursor.epoch_before()
     }
 
-    /// Decides about a step of the cursor that [`Skipping::follows`] leaves open. A wrong length of the batch before may have
-    /// led to the damage, if the reader left its checksum alone: then the walk goes back to that one if it is `unread`, else
-    /// on where it really ends.
+    /// Decides about a step of the cursor that [`Skipping::follows`] leaves open. A wrong length of the batch before
+    /// may have led to the damage, if the reader left its checksum alone: then the walk goes back to that one if it is
+    /// `unread`, else on where it really ends.
     ///
     /// # Errors
     /// Those that are not about the bytes.
@@ -374,8 +374,8 @@ impl Skipping {
         }
     }
 
-    /// The offsets that lie between the end of the whole segment and the beginning of the next one, if nothing that is lost
-    /// accounts for them.
+    /// The offsets that lie between the end of the whole segment and the beginning of the next one, if nothing that is
+    /// lost accounts for them.
     pub(super) fn gap_after(&self, next_offset: Offset) -> Option<(Offset, Offset)> {
         let next = self
             .bounds

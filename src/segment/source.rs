@@ -1,10 +1,10 @@
-//! The bytes of one `.log` file, up to the length pinned at planning.
+//! The bytes of one `.log` file, up to the length that was fixed at planning.
 //!
-//! A closed segment may be mapped. The active one, which a broker may append to, truncate or trim at any moment, is copied in
-//! windows (`pread`), so that nothing a broker does can crash us; if the file is shorter than pinned, it ends there. A closed
-//! segment that cannot be mapped is copied too: address space may be limited (Spark's `spark.executor.pyspark.memory` is an
-//! `RLIMIT_AS`, which counts maps), and some file systems have no maps. A map that planning made is used again
-//! ([`crate::io::kept_map`]).
+//! A closed segment may be mapped. The active one, which a broker may append to, truncate or trim at any moment, is
+//! copied in windows (`pread`), so that nothing a broker does can crash us; if the file is shorter than planned, it
+//! ends there. A closed segment that cannot be mapped is copied too: address space may be limited (Spark's
+//! `spark.executor.pyspark.memory` is an `RLIMIT_AS`, which counts maps), and some file systems have no maps. A map
+//! that planning made is reused ([`crate::io::kept_map`]).
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -284,8 +284,8 @@ impl SegmentSource {
         &self.region
     }
 
-    /// Has the processor fetch up to `len` bytes of a map from `position` on, before they are read: in a walk over headers
-    /// each one says where the next is, so that each would wait for memory.
+    /// Has the processor fetch up to `len` bytes of a map from `position` on, before they are read: in a walk over
+    /// headers each one says where the next is, so that each would wait for memory.
     pub(crate) fn fetch(&self, position: Position, len: usize) {
         if let (Origin::Mapped { .. }, Ok(at)) = (&self.origin, usize::try_from(position)) {
             let rest = self.region.get(at..).unwrap_or_default();

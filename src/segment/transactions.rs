@@ -1,13 +1,13 @@
 //! Beginnings and ends of transactions in a segment, from headers and the records of markers (`ProducerAppendInfo`).
 //!
-//! | batch | says |
+//! | batch | meaning |
 //! |---|---|
 //! | transactional, no control batch | its producer has a transaction open from here on, if it had none |
-//! | control batch of a producer, COMMIT or ABORT | whatever the producer had open ends here |
-//! | control batch without a record | nothing: the cleaner has taken the whole transaction |
+//! | control batch of a producer, COMMIT or ABORT | the producer's open transaction ends here |
+//! | control batch without a record | nothing: the cleaner has removed the whole transaction |
 //!
-//! Where damage is passed over, an ABORT marker that is lost is taken from the segment's transaction index: nothing in
-//! the log speaks against it. Of a lost COMMIT marker no file says anything.
+//! When reading past damage, a lost ABORT marker is taken from the segment's transaction index: nothing in the log
+//! contradicts it. A lost COMMIT marker is in no other file.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Header to header through a `.log` as Kafka walks it, and no stricter ([`BatchHeader::in_file`]): recovery must stop
-//! where Kafka's stops.
+//! Iterates over the batch headers of a `.log` with exactly Kafka's checks ([`BatchHeader::in_file`]), so that recovery
+//! stops where Kafka's does.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Partitions of an internal topic that are in log dirs, and their total number: a broker has some, others have the
-//! rest.
+//! Partitions of an internal topic that are in log dirs, and their total number: a broker has some, other brokers have
+//! the rest.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! Messages from bytes, by the table of [`super::messages`], as Kafka's generated classes read them (`MessageDataGenerator`).
+//! Decodes messages, by the table of [`super::messages`], as Kafka's generated classes read them
+//! (`MessageDataGenerator`).
 //!
 //! | | plain encoding | flexible encoding (KIP-482) |
 //! |---|---|---|
@@ -8,8 +9,8 @@
 //! | structure that may be null | i8, below 0 for null | the same; tagged: uvarint, 0 for null |
 //! | end of a structure | | uvarint count of: uvarint tag, uvarint size, value |
 //!
-//! Integers are big-endian; an id has 16 bytes. Tags that a version does not know are skipped. A length is held against the
-//! bytes that are left before anything is done with it. Bytes after a message are not looked at.
+//! Integers are big-endian; an id has 16 bytes. Tags that a version does not know are skipped. A length is checked
+//! against the remaining bytes before it is used. Bytes after a message are ignored.
 
 use super::messages::{FieldLayout, MessageField, MessageSchema, Type};
 use super::node::Node;

@@ -1,8 +1,8 @@
-//! Messages to bytes, the inverse of [`decode`](super::decode): from the JSON that [`json`](super::json) gives, by the same
+//! Encodes messages, the inverse of [`decode`](super::decode): from the JSON of [`json`](super::json), by the same
 //! table, as Kafka's generated classes write them (`MessageDataGenerator`, `JsonConverterGenerator`).
 //!
-//! A field that is not tagged must be given, and one that its version lacks must not be. Of tagged fields those that hold
-//! their default are left out, and the others follow in the order of their tags.
+//! A field that is not tagged must be given, and one that its version lacks must not be. Tagged fields with their
+//! default value are left out, and the others follow in the order of their tags.
 
 use super::messages::{FieldLayout, MessageField, MessageSchema, Type};
 use super::node::Node;

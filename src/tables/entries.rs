@@ -1,4 +1,4 @@
-//! The records of internal topics as they are read: keys and values as bytes, with the batch and the file they are from.
+//! The records of internal topics as they are read: keys and values as bytes, with their batch and file.
 
 use std::slice;
 

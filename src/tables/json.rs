@@ -1,7 +1,7 @@
-//! Messages as JSON, field for field what Kafka's `*JsonConverter` classes give (`JsonConverterGenerator`).
+//! Messages as JSON, with the fields of Kafka's `*JsonConverter` classes (`JsonConverterGenerator`).
 //!
-//! A field is written where its version has it: a tagged one only if it is not its default, every other one always. Bytes
-//! are base64, ids are spelled as Kafka spells them, numbers and strings as Jackson writes them.
+//! A field is written where its version has it: a tagged one only if it is not its default, every other one always.
+//! Bytes are base64, ids are spelled as Kafka spells them, numbers and strings as Jackson writes them.
 
 use super::decode::Tree;
 use super::messages::{MessageField, Table};

@@ -1,6 +1,6 @@
-//! Kafka's message definitions: names, types and versions of all that is stored in its internal topics.
+//! Kafka's message definitions: names, types and versions of all fields that are stored in its internal topics.
 //!
-//! They are data, in `messages.txt`, made from the JSON in Kafka's jars by `tests/interop/messages.py`:
+//! They are data, in `messages.txt`, generated from the JSON in Kafka's jars by `tests/interop/messages.py`:
 //!
 //! ```text
 //! group 1 OffsetCommitValue 0-4 4+       family, api key, name, versions, those in the flexible encoding

@@ -1,16 +1,16 @@
 //! Evidence that a metadata log ended later than it does now.
 //!
-//! A log that lost its last batches, or whole segments, looks like one that never had them. Other files may know better:
+//! A log that lost its last batches, or whole segments, looks like one that never had them. Other files may show more:
 //!
 //! | file | shows |
 //! |---|---|
 //! | `N-E.checkpoint` | the log went up to N; a follower that died as it took the snapshot in has such a log, too |
-//! | `leader-epoch-checkpoint` | it went up to where its last epoch begins |
-//! | an index or a producer snapshot of a later segment | it went up to that segment |
-//! | an entry of an index | it went past that offset |
+//! | `leader-epoch-checkpoint` | the log went up to the start of its last epoch |
+//! | an index or a producer snapshot of a later segment | the log went up to that segment |
+//! | an entry of an index | the log went past that offset |
 //! | `recovery-point-offset-checkpoint`, `replication-offset-checkpoint` | it went up to the partition's offset, if they have one |
 //!
-//! Where none of them does, nothing shows it, and nothing is said. `quorum-state` has no offset, and its epoch may be above
+//! If none of them does, nothing is reported. `quorum-state` has no offset, and its epoch may be above
 //! the log's after an election.
 
 use std::fmt;

@@ -8,9 +8,9 @@
 //! | begins after the end of every snapshot | does not start (`KafkaMetadataLog`, KAFKA-14240) | a [`Gap`] |
 //! | is damaged after every whole snapshot | ends there | a [`Gap`] |
 //!
-//! Offsets of a metadata log follow each other: it is never compacted, and control records count. A torn batch at its end
-//! is cut off by recovery, and was never committed. Batches that are gone from the end without a trace are not missed, unless
-//! another file shows that they were there ([`super::metadata_end`]).
+//! Offsets of a metadata log follow each other: it is never compacted, and control records count. A torn batch at its
+//! end is cut off by recovery, and was never committed. Batches lost from the end leave no trace, unless another file
+//! shows that they existed ([`super::metadata_end`]).
 
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};

@@ -1,32 +1,33 @@
-//! Kafka's internal topics, decoded: every record of `__consumer_offsets`, `__transaction_state`, `__share_group_state`,
-//! `__cluster_metadata` and `__remote_log_metadata`.
+//! Kafka's internal topics, decoded: every record of `__consumer_offsets`, `__transaction_state`,
+//! `__share_group_state`, `__cluster_metadata` and `__remote_log_metadata`.
 //!
 //! | module | what |
 //! |---|---|
 //! | [`messages`] | the table of messages: names, types, versions |
 //! | [`decode`] | bytes to values, by the table |
 //! | [`encode`] | JSON to bytes, the inverse |
-//! | [`node`], [`value`] | values in a tree, asked for by name |
+//! | [`node`], [`value`] | values in a tree, looked up by name |
 //! | [`json`] | values as Kafka's JSON |
-//! | [`secrets`] | what is not shown |
+//! | [`secrets`] | secrets, which are hidden |
 //! | [`topic`] | how the records of each topic hold messages |
 //! | [`new_record`] | records made of messages, the inverse |
 //! | [`new_snapshot`] | a snapshot of the metadata log from such records |
-//! | [`metadata_log`] | from which snapshot on a metadata log is replayed |
-//! | [`metadata_state`] | which of its records can be applied |
+//! | [`metadata_log`] | selection of the snapshot from which a metadata log is replayed |
+//! | [`metadata_state`] | the records that can be applied |
 //! | [`topics_image`] | topics and partitions, as a metadata log has them |
-//! | [`coverage`] | which partitions of an internal topic are here, of how many |
-//! | [`plan`] | which files to read |
+//! | [`coverage`] | partitions of an internal topic that are present, out of how many |
+//! | [`plan`] | the files to read |
 //! | [`entries`] | their records, as bytes |
 //! | [`reader`] | their records, decoded, as Arrow |
 //! | [`offsets`] | committed offsets, replayed |
 //! | [`offset_rows`] | those as Arrow |
 //! | [`producers`] | producers by partition, which no internal topic holds |
-//! | [`open_transactions`] | those of their transactions that are open, and what their coordinators say |
+//! | [`open_transactions`] | open transactions, and their state at the coordinators |
 //!
 //! # For tables with columns of their own
-//! [`plan::plan`] finds the files, [`entries::TableRecords`] reads records with their batches, [`topic::MessageDecoder`] decodes one at a
-//! time, and [`value::Fields::get`] gives a field by its name in Kafka's JSON, or its default:
+//! [`plan::plan`] finds the files, [`entries::TableRecords`] reads records with their batches,
+//! [`topic::MessageDecoder`] decodes one at a time, and [`value::Fields::get`] gives a field by its name in Kafka's
+//! JSON, or its default:
 //!
 //! ```text
 //! let mut entries = Entries::new(plan(paths, Some(&topics))?, ReadOptions::default());

@@ -1,5 +1,5 @@
-//! A record of an internal topic from its messages as JSON: the inverse of [`topic`](super::topic), whose table shows how
-//! key and value hold them.
+//! Builds a record of an internal topic from its messages as JSON: the inverse of [`topic`](super::topic), whose table
+//! shows the layout of key and value.
 
 use super::encode::put_message;
 use super::messages::Table;
@@ -16,8 +16,8 @@ pub(crate) type KeyAndValue = (EncodedPart, EncodedPart);
 /// value of `None` for a tombstone; topics without keys take no key.
 ///
 /// # Errors
-/// `InvalidArgument` for a kind or version that the topic does not have, a key or value too many or too few, and JSON that
-/// does not say the message; `Internal` where the table of messages is broken.
+/// `InvalidArgument` for a kind or version that the topic does not have, a key or value too many or too few, and JSON
+/// that does not say the message; `Internal` where the table of messages is broken.
 pub(crate) fn encode(
     topic: Topic,
     kind: &str,

@@ -6,7 +6,8 @@
 //! | data, any number | the image's records |
 //! | control | `SNAPSHOT_FOOTER` |
 //!
-//! Offsets count from 0. The file is named by the first offset after those it stands for, and by the epoch of the last.
+//! Offsets count from 0. The file is named by the first offset after those that it covers, and by the epoch of the
+//! last.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

@@ -2,14 +2,14 @@
 //!
 //! | record | effect |
 //! |---|---|
-//! | a commit | is the offset from now on |
+//! | a commit | sets the offset |
 //! | a commit in a transaction | is pending |
-//! | a tombstone | the offset is gone, and what is pending for it |
-//! | COMMIT of the producer | what is pending is the offset, unless a later record committed another |
-//! | ABORT of the producer | what is pending never was |
+//! | a tombstone | removes the offset, and its pending commits |
+//! | COMMIT of the producer | sets the pending offset, unless a later record committed another |
+//! | ABORT of the producer | drops the pending offset |
 //!
-//! Memory grows with the offsets that exist, not with the records. A group is in one partition, and so is all that its
-//! transactions do there: what is pending at the end of a partition is in an open transaction.
+//! Memory grows with the offsets that exist, not with the records. A group is in one partition, and so are the commits
+//! of its transactions: an offset that is pending at the end of a partition belongs to an open transaction.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -60,8 +60,8 @@ pub(crate) struct OffsetRow {
     pub(crate) log_timestamp: TimestampMs,
 }
 
-/// The offsets at the end of `ranges`, by group, topic and partition; `with_pending` also those that were never committed,
-/// but are in an open transaction.
+/// The offsets at the end of `ranges`, by group, topic and partition; `with_pending` also those that were never
+/// committed, but are in an open transaction.
 ///
 /// # Errors
 /// What reading finds; never what a record holds.

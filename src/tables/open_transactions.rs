@@ -1,8 +1,7 @@
 //! Open transactions of each partition, joined with what their coordinator says of them (KIP-664).
 //!
 //! A transaction is *hanging* if nothing will ever end it: its coordinator does not know the producer, or does not
-//! count the partition among those of an ongoing transaction. Its first offset keeps `read_committed` consumers from
-//! going on.
+//! count the partition among those of an ongoing transaction. Its first offset blocks `read_committed` consumers.
 //!
 //! | the coordinator's log | the transaction |
 //! |---|---|

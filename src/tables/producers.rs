@@ -1,7 +1,7 @@
 //! The producers of each partition, as a broker that loads the log would know them (`DescribeProducers`, KIP-664).
 //!
 //! The state is that of [`ProducerStateManager`]: the newest sound snapshot up to the log's end, and the batches after
-//! it. Nothing is written, and no producer expires: a log that lies on a shelf keeps the producers it had.
+//! it. Nothing is written, and no producer expires: an archived log keeps its producers.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -5,7 +5,7 @@
 //! | `__consumer_offsets`, `__transaction_state`, `__share_group_state` | i16 kind, key message | i16 version, value message; null deletes |
 //! | `__cluster_metadata`, `__remote_log_metadata` | none | uvarint 1, uvarint kind, uvarint version, message, and nothing after it |
 //!
-//! What is no such record, or of a kind or version that the table does not have, stays as it is.
+//! Other records, and those of a kind or version that the table does not have, are left undecoded.
 //! Sources: `CoordinatorRecordSerde`, `AbstractApiMessageSerde`.
 
 use super::decode::{DecodeFault, Root, Tree};

@@ -1,8 +1,9 @@
-//! A decoded message: its values in a tree, and how to ask for them by name.
+//! A decoded message: its values in a tree, looked up by name.
 //!
-//! The tree is a list of [`Node`]s. A structure has one for each field of its layout, in order; what does not fit into a
-//! node (a structure, the elements of an array) stands further on, and the node says where. Text, bytes and arrays of
-//! numbers stay in the record's bytes. So memory grows with the bytes that were read, never with a length that they state.
+//! The tree is a list of [`Node`]s. A structure has one for each field of its layout, in order; a value that does not
+//! fit into a node (a structure, the elements of an array) is stored further on, and the node has its index. Text,
+//! bytes and arrays of numbers stay in the record's bytes. Memory therefore grows with the bytes that were read, never
+//! with a length stated in them.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,5 @@
-//! One question to many partitions of a log dir, by several threads: nearly all of an answer is system calls.
+//! Runs one query on many partitions of a log dir, with several threads: nearly all of its time is spent in system
+//! calls.
 
 use std::path::PathBuf;
 
@@ -17,8 +18,8 @@ const PIECE: usize = 32;
 /// More threads than that wait for each other in the kernel.
 pub(crate) const MAX_THREADS: usize = 8;
 
-/// Opens each of the folders, given what the log dir above says if a listing of it found them, and puts the question to it,
-/// by at most so many threads. One that cannot be read does not keep the others from answering.
+/// Opens each of the folders, given what the log dir above says if a listing of it found them, and puts the question to
+/// it, by at most so many threads. One that cannot be read does not keep the others from answering.
 ///
 /// # Errors
 /// `Interrupted`.
@@ -78,8 +79,8 @@ impl OffsetSpec {
         }
     }
 
-    /// Threads that may ask at once: only one where time indexes are mapped, as maps and faults of several threads wait for
-    /// each other.
+    /// Threads that may ask at once: only one where time indexes are mapped, as maps and faults of several threads wait
+    /// for each other.
     pub(crate) const fn most_threads(self) -> usize {
         match self {
             Self::Latest | Self::Earliest => MAX_THREADS,
@@ -87,8 +88,8 @@ impl OffsetSpec {
         }
     }
 
-    /// A broker's answer; `None` where no record has such a timestamp, and under `read_committed` where it is not before
-    /// the last stable offset (`Partition.fetchOffsetForTimestamp`).
+    /// A broker's answer; `None` where no record has such a timestamp, and under `read_committed` where it is not
+    /// before the last stable offset (`Partition.fetchOffsetForTimestamp`).
     ///
     /// # Errors
     /// `Io`; corrupt bytes on the way.

@@ -1,4 +1,4 @@
-//! Records as `cat` prints them: by kcat's format string, or as its JSON.
+//! Formats records for `cat`: by kcat's format string, or as its JSON.
 //!
 //! | token | prints |
 //! |---|---|
@@ -125,7 +125,8 @@ impl RecordText {
         &self.columns
     }
 
-    /// The text of all records of `batch`, which has [`RecordText::columns`] in this order, and perhaps others after them.
+    /// The text of all records of `batch`, which has [`RecordText::columns`] in this order, and perhaps others after
+    /// them.
     ///
     /// # Errors
     /// `InvalidArgument` where a column is missing or has another type.

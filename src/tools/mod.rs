@@ -2,14 +2,14 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`ask`] | one question to many partitions |
+//! | [`ask`] | one query on many partitions |
 //! | [`cat`] | records as text, by kcat's formats |
-//! | [`compact`] | of each key the last record: Kafka's log cleaner |
+//! | [`compact`] | Kafka's log cleaner: keeps the last record of each key |
 //! | [`dump`] | `kafka-dump-log`'s text for any file of a partition folder |
-//! | [`explain`] | why each segment is still here, and until when |
-//! | [`progress`] | how far they have come |
+//! | [`explain`] | reasons why each segment still exists, and until when |
+//! | [`progress`] | their progress |
 //! | [`rebuild`] | indexes rebuilt, for a version of Kafka |
-//! | [`recover`] | a log dir or partition folder mended after a crash |
+//! | [`recover`] | recovery of a log dir or partition folder after a crash |
 //! | [`retain`] | a copy without what retention deletes |
 //! | [`rewrite`] | a copy without some records, or with another codec |
 //! | [`row_text`] | rows of any table as JSON lines or CSV |

@@ -7,7 +7,7 @@
 //! | below 0.11 | no transaction indexes, no snapshots (KIP-98) |
 //! | below 2.0 | entries of the offset index name their batch's first offset, from 2.0 on its last |
 //!
-//! The `.log` files stay as they are: a damaged one is refused, as recovering it would cut it.
+//! The `.log` files are not changed: a damaged one is refused, because recovery would truncate it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 //! (`UnifiedLog.deleteOldSegments`, `LogManager.cleanupLogs`).
 //!
 //! Every partition is loaded as at a broker's start ([`super::recover`]) and then retained under its topic's settings.
-//! Nothing is deleted from the source, and segments that go are never copied. The modification times of the files that
+//! Nothing is deleted from the source, and deleted segments are never copied. The modification times of the files that
 //! stay are kept, because retention falls back on them.
 
 use std::cell::RefCell;

@@ -1,8 +1,8 @@
 //! Pieces of work for several threads, whose results are taken in the order of the pieces.
 //!
-//! The caller's thread reads the pieces and takes the results. While it waits for a result, it works on a piece itself. So
-//! all processors are busy, no thread waits for the slowest at the end of a round, and the pieces that are read ahead bound
-//! what is in memory. Only the caller's thread hears of interruptions ([`interrupt`]); it stops the others.
+//! The caller's thread reads the pieces and takes the results. While it waits for a result, it works on a piece itself.
+//! So all processors are busy, no thread waits for the slowest at the end of a round, and the pieces that are read
+//! ahead bound what is in memory. Only the caller's thread notices interruptions ([`interrupt`]); it stops the others.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard};
@@ -112,8 +112,8 @@ impl<P> Drop for CancelOnDrop<'_, P> {
     }
 }
 
-/// Has the workers, each in a thread, work on the pieces that `next` reads, into the memory of one that was taken; `take` gets
-/// them in order.
+/// Has the workers, each in a thread, work on the pieces that `next` reads, into the memory of one that was taken;
+/// `take` gets them in order.
 ///
 /// # Errors
 /// The first in the order of the pieces: of reading, working or taking.

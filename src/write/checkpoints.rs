@@ -1,4 +1,4 @@
-//! The offset checkpoints of a log dir, brought in line with its logs after these were loaded.
+//! The offset checkpoints of a log dir, updated after its logs were loaded.
 //!
 //! | file | a partition's line, as a broker leaves it | source |
 //! |---|---|---|
@@ -7,9 +7,9 @@
 //! | replication | the high watermark, within the log | `UnifiedLog.updateHighWatermark` |
 //! | cleaner | the same, or the log start where it lies outside of the log | `LogCleanerManager.cleanableOffsets` |
 //!
-//! Lines of partitions that are not in the log dir go, as a broker knows nothing of these. A partition without a line in the
-//! last two gets none: no high watermark is 0, and nothing was compacted. Where a whole log dir was loaded, a file that
-//! cannot be read is written again; for one partition alone only readable files are changed.
+//! Lines of partitions that are not in the log dir are removed, because a broker does not know these. A partition
+//! without a line in the last two gets none: no high watermark is 0, and nothing was compacted. Where a whole log dir
+//! was loaded, a file that cannot be read is written again; for one partition alone only readable files are changed.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -86,8 +86,8 @@ pub(crate) struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Plans the checkpoints of a log dir after `logs` were loaded, flushed and closed; `is_whole` says that they are all
-    /// of its logs.
+    /// Plans the checkpoints of a log dir after `logs` were loaded, flushed and closed; `is_whole` says that they are
+    /// all of its logs.
     #[must_use]
     pub(crate) fn plan(log_dir: &Path, logs: &[LogEnds], is_whole: bool) -> Self {
         let mut planned = Self::default();

@@ -1,4 +1,5 @@
-//! Appending what was encoded here: as many batches as go in one write, and writes that end where the file's pages do.
+//! Appends batches that were encoded here: as many as fit into one write, with writes that end at page boundaries of
+//! the file.
 
 use super::WritableLog;
 use super::append::{Append, AppendInfo};

@@ -1,5 +1,5 @@
-//! Appending as a leader, which gives offsets, and what else of `UnifiedLog` nothing but Kafka's traces and tests calls:
-//! compiled with the feature `internal` only.
+//! Appending as a leader, which assigns offsets, and other parts of `UnifiedLog` that only Kafka's traces and tests
+//! call: compiled with the feature `internal` only.
 
 use std::path::Path;
 
@@ -36,8 +36,8 @@ impl Default for LeaderAppend {
 }
 
 impl WritableLog {
-    /// Loads the partition folder as a broker does at start-up, recovery and all if the stop was not clean, and opens it
-    /// for writing; a folder that is not there is made. The high watermark is at the log start.
+    /// Loads the partition folder as a broker does at start-up, recovery and all if the stop was not clean, and opens
+    /// it for writing; a folder that is not there is made. The high watermark is at the log start.
     ///
     /// # Errors
     /// `Io`, and whatever would keep a broker from loading the log; `InvalidArgument` for an index size that holds no
@@ -119,8 +119,8 @@ impl<S: Storage> WritableLog<S> {
         self.guarded(|log| log.epochs.assign(epoch, start_offset).map(drop))
     }
 
-    /// Writes a snapshot of the producers at the log end, unless they have not moved since the last one; returns whether
-    /// it did.
+    /// Writes a snapshot of the producers at the log end, unless they have not moved since the last one; returns
+    /// whether it did.
     ///
     /// # Errors
     /// `Io`, `Refused` for a log that has failed.

@@ -2,18 +2,18 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`append`] | as a follower, which keeps offsets; what every append does |
+//! | [`append`] | as a follower, which keeps offsets; the steps of every append |
 //! | [`checkpoints`] | the offset checkpoints of a log dir, after its logs were loaded |
-//! | [`checks`] | what is asked of batches before they are appended |
-//! | `encoded` | batches that were encoded here, as many as go in one write |
-//! | `leader` | what tests and Kafka's traces alone call: as a leader, which gives offsets |
+//! | [`checks`] | checks of batches before they are appended |
+//! | `encoded` | batches that were encoded here, as many as fit into one write |
+//! | `leader` | only for tests and Kafka's traces: as a leader, which assigns offsets |
 //! | `offsets` | high watermark, log start, leader epochs, the last stable offset |
 //! | `open` | loading, then opening |
-//! | `rebuild` | producer state out of the batches after a snapshot |
+//! | `rebuild` | producer state, replayed from the batches after a snapshot |
 //! | `replace` | segments in place of others, with fewer records |
 //! | `retain` | segments that retention deletes |
-//! | `roll` | the next segment; bringing things to the disk |
-//! | [`segments`] | the active segment, and what is known of the others |
+//! | `roll` | the next segment; flushing |
+//! | [`segments`] | the active segment, and facts about the others |
 //! | [`storage`] | log dirs opened for writing |
 //! | `truncate` | cutting the log, and files that wait to be removed |
 //! | [`writer`] | one partition of a log dir, open for writing |
@@ -22,11 +22,10 @@
 //! Every call that needs the time takes it as an argument: replays and tests have their own.
 //!
 //! # Failures
-//! A refusal ([`Error::Refused`], `InvalidRecord`, ...) leaves the log as it was. After an error of the disk the log
-//! takes nothing more ([`Refusal::Failed`]): what the failed call wrote is rolled back as far as the disk lets us,
-//! nothing else is written, and the folder is what recovery makes the last acknowledged append of. Everything is
-//! written in the order data, index entries, epochs and snapshots; there is nothing in it that recovery could take for
-//! a record that is not whole.
+//! A refusal ([`Error::Refused`], `InvalidRecord`, ...) leaves the log as it was. After a disk error the log accepts
+//! nothing more ([`Refusal::Failed`]): the writes of the failed call are rolled back as far as the disk allows, nothing
+//! else is written, and recovery finds the last acknowledged append in the folder. Data, index entries, epochs and
+//! snapshots are written in this order, so recovery never sees a partial record as whole.
 
 use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroU64;

@@ -1,13 +1,13 @@
-//! Segments replaced by others with fewer records (`UnifiedLog.replaceSegments`), and what a cleaner needs to know of a
+//! Replaces segments by others with fewer records (`UnifiedLog.replaceSegments`), and gives a cleaner the facts about a
 //! log.
 //!
 //! # Crashes
-//! | until | a load finds | and continues with |
+//! | crash before | a load finds | and uses |
 //! |---|---|---|
 //! | the last new segment was renamed to `.swap` | `.cleaned` files | the old segments |
 //! | the last one got its final name | `.swap` files only | the new segments |
 //!
-//! New segments become `.swap` from the last one on, so that no earlier one is without those after it.
+//! New segments become `.swap` from the last one to the first, so that none exists without those after it.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;

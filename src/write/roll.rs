@@ -1,4 +1,4 @@
-//! The next segment, and bringing things to the disk (`LocalLog.roll`, `LocalLog.flush`).
+//! Rolling to the next segment, and flushing (`LocalLog.roll`, `LocalLog.flush`).
 
 use super::{WritableLog, WriteOptions};
 use crate::error::{Error, Refusal, Result};
@@ -23,10 +23,10 @@ impl<S: Storage> WritableLog<S> {
         self.guarded(|log| log.roll_to(expected_next_offset.unwrap_or(0), now_ms))
     }
 
-    /// Ends the old segment on the disk before it begins the new one. Kafka flushes in the background, after the new segment
-    /// was begun (`UnifiedLog.roll`, KAFKA-15046). A power loss in between can leave the new segment's `.log` alone, after a
-    /// segment that is torn and without the snapshot between them: then no broker loads the log. Or the old segment ends
-    /// early, at the end of a batch, and the log has a gap.
+    /// Ends the old segment on the disk before it begins the new one. Kafka flushes in the background, after the new
+    /// segment was begun (`UnifiedLog.roll`, KAFKA-15046). A power loss in between can leave the new segment's `.log`
+    /// alone, after a segment that is torn and without the snapshot between them: then no broker loads the log. Or the
+    /// old segment ends early, at the end of a batch, and the log has a gap.
     ///
     /// | step | a power loss after it leaves |
     /// |---|---|
@@ -80,8 +80,8 @@ impl<S: Storage> WritableLog<S> {
     }
 
     /// Brings the segments below the base offset of the next one to the disk, all that was not known to be there, and
-    /// their names. Where all batches are there already, the last time entry and the lengths are not: no later flush would
-    /// look at them, so they go there under every policy.
+    /// their names. Where all batches are there already, the last time entry and the lengths are not: no later flush
+    /// would look at them, so they go there under every policy.
     fn flush_before_roll(&mut self, base_offset: Offset, now_ms: TimestampMs) -> Result<()> {
         let is_flushed = base_offset <= self.recovery_point;
         if self.options.sync == SyncPolicy::Never && !is_flushed {
@@ -126,8 +126,8 @@ impl<S: Storage> WritableLog<S> {
         WritableSegment::open(&self.storage, base_offset, settings, now_ms)
     }
 
-    /// Brings everything up to the log end to the disk and moves the recovery point there. The active segment is left out
-    /// if it is empty, unless `force_active`.
+    /// Brings everything up to the log end to the disk and moves the recovery point there. The active segment is left
+    /// out if it is empty, unless `force_active`.
     ///
     /// # Errors
     /// `Io`, and then the recovery point stays; `Refused` for a log that has failed.

@@ -1,4 +1,4 @@
-//! The segments of an open log (`LogSegments`): the active one, and base and size of the others, whose files are
+//! The segments of an open log (`LogSegments`): the active one, and base offset and size of the others, whose files are
 //! not open.
 
 use std::collections::BTreeMap;

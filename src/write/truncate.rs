@@ -1,4 +1,4 @@
-//! Cutting the log, and files that wait to be removed (`UnifiedLog.truncateTo`, `truncateFullyAndStartAt`).
+//! Truncation, and files that wait to be removed (`UnifiedLog.truncateTo`, `truncateFullyAndStartAt`).
 
 use super::WritableLog;
 use super::roll::next_settings;
@@ -18,8 +18,8 @@ pub(super) struct Deleted {
 }
 
 impl<S: Storage> WritableLog<S> {
-    /// Cuts the log so that it ends at `offset`; returns whether there was anything to cut. A batch that holds the offset
-    /// goes whole, yet the log ends at the offset asked for. Below the first segment everything goes.
+    /// Cuts the log so that it ends at `offset`; returns whether there was anything to cut. A batch that holds the
+    /// offset goes whole, yet the log ends at the offset asked for. Below the first segment everything goes.
     ///
     /// # Errors
     /// `InvalidArgument` for a negative offset; `Io`; `Refused` for a log that has failed.

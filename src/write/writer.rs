@@ -1,4 +1,4 @@
-//! One partition of a log dir, open for writing: locked, loaded as a broker loads it, and left as a broker leaves it.
+//! One partition of a log dir, open for writing: locked, loaded as by a broker, and closed as by a broker.
 
 use std::path::{Path, PathBuf};
 
@@ -19,8 +19,8 @@ pub struct PartitionWriter {
 }
 
 impl PartitionWriter {
-    /// Opens it; log dirs and folder are made where they are not there. What was not closed cleanly is recovered as at a
-    /// broker's start. There are no replicas, so the high watermark is the log end.
+    /// Opens it; log dirs and folder are made where they are not there. What was not closed cleanly is recovered as at
+    /// a broker's start. There are no replicas, so the high watermark is the log end.
     ///
     /// # Errors
     /// Those of [`LogDirs::open`] and [`LogDirs::partition`]; what would keep a broker from loading the log, and then
@@ -149,8 +149,8 @@ impl PartitionWriter {
         self.dir.checkpoint(&self.progress())
     }
 
-    /// Cuts the log as [`WritableLog::truncate_to`], and the log dir's checkpoints with it (`LogManager.truncateTo`): what
-    /// is written from there on is not known to be on the disk.
+    /// Cuts the log as [`WritableLog::truncate_to`], and the log dir's checkpoints with it (`LogManager.truncateTo`):
+    /// what is written from there on is not known to be on the disk.
     ///
     /// # Errors
     /// As there; `Io`.
@@ -192,7 +192,8 @@ impl PartitionWriter {
     /// Closes cleanly. A log that failed is left for recovery.
     ///
     /// # Errors
-    /// `Io`; `Refused` for a log that had failed; `InvalidArgument` in a forked child, where the files are the parent's.
+    /// `Io`; `Refused` for a log that had failed; `InvalidArgument` in a forked child, where the files are the
+    /// parent's.
     pub fn close(self, now_ms: TimestampMs) -> Result<()> {
         if !self.is_held() {
             return Err(Error::InvalidArgument(

@@ -1,4 +1,4 @@
-//! The columns of rows to be written, whatever their layout: looked at where they lie, never converted as a whole.
+//! The columns of rows to be written, in any layout: read in place, never converted as a whole.
 //!
 //! | column | types |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Headers by row, from whichever of Arrow's lists.
+//! Headers by row, from any of Arrow's list types.
 
 use std::ops::Range;
 

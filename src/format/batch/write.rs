@@ -1,4 +1,5 @@
-//! The header of magic 2 as bytes (`DefaultRecordBatch.writeHeader`), and what a leader changes in one that came to it.
+//! The header of magic 2 as bytes (`DefaultRecordBatch.writeHeader`), and the fields that a leader changes in a
+//! received batch.
 
 use super::{
     ATTRIBUTES_AT, BASE_SEQUENCE_AT, BASE_TIMESTAMP_AT, BatchHeader, CRC_AT, EPOCH_AT,
@@ -73,8 +74,9 @@ pub(crate) fn assign(batch: &mut [u8], base_offset: Offset, partition_leader_epo
     put(batch, EPOCH_AT, partition_leader_epoch.to_be_bytes());
 }
 
-/// Says who set the timestamps of a batch of magic 2 and what the largest is; `batch` is all of it, `header` what stands
-/// there. Where both are as they were, the checksum stays, a wrong one too (`DefaultRecordBatch.setMaxTimestamp`).
+/// Says who set the timestamps of a batch of magic 2 and what the largest is; `batch` is all of it, `header` what
+/// stands there. Where both are as they were, the checksum stays, a wrong one too
+/// (`DefaultRecordBatch.setMaxTimestamp`).
 #[cfg(feature = "internal")]
 pub(crate) fn set_max_timestamp(
     batch: &mut [u8],

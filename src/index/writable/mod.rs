@@ -1,4 +1,4 @@
-//! Offset and time indexes that are written: `AbstractIndex`, `OffsetIndex` and `TimeIndex`, answer for answer.
+//! Offset and time indexes that are written, with the same results as `AbstractIndex`, `OffsetIndex` and `TimeIndex`.
 //!
 //! | module | what |
 //! |---|---|
@@ -7,11 +7,11 @@
 //!
 //! Here is what both do, over any [`EntryFile`]: mapped on a disk, or under plan.
 //!
-//! # Where we differ
-//! Kafka's objects can be driven into a state in which their entries and their write position disagree (a resize below
-//! the entries; a time entry whose offset does not fit): exceptions out of that state follow, and bytes in wrong places.
-//! On a disk such a call is refused and changes nothing. Under plan a resize below the entries shortens the file, as
-//! Kafka does before it throws, and fails.
+//! # Differences from Kafka
+//! Kafka's objects can be driven into a state in which their entries and their write position
+//! disagree (a resize below the entries; a time entry whose offset does not fit): exceptions out of that state follow,
+//! and bytes in wrong places. On a disk such a call is refused and changes nothing. Under plan a resize below the
+//! entries shortens the file, as Kafka does before it throws, and fails.
 
 use std::fmt::Debug;
 use std::path::Path;
@@ -285,8 +285,8 @@ impl<E: Entry<W>, const W: usize, F: EntryFile<W>> WritableIndex<E, W, F> {
         self.file.resize(size)
     }
 
-    /// Makes the file as long as it may be. Entries that have no room then go, as if the index had been full before them;
-    /// returns whether all had room.
+    /// Makes the file as long as it may be. Entries that have no room then go, as if the index had been full before
+    /// them; returns whether all had room.
     ///
     /// # Errors
     /// `Io`; `InvalidArgument` after a close.

@@ -1,4 +1,4 @@
-//! The bytes of a file in an overlay: where they come from, and how many of them there are.
+//! The bytes of a file in an overlay: their sources, and their number.
 //!
 //! Most stay where the overlay's base has them. What is not kept in memory is read, or computed again, from where the
 //! file is by then ([`Origins`]).

@@ -1,8 +1,8 @@
 //! A folder as it will be: the files of a base, and the actions planned over them.
 //!
-//! Nothing is written here. Every change becomes an [`Action`] and is seen by whatever reads the overlay afterwards, so
-//! that a plan goes through the same states as the folder will when the actions are carried out in their order. A dry
-//! run is an overlay that is thrown away.
+//! Nothing is written here. Every change becomes an [`Action`] and is visible to later reads of the overlay, so a plan
+//! goes through the same states as the folder when the actions are carried out in order. A dry run is an overlay that
+//! is dropped.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! A `.log` of the result that stands where another one was: what compaction or a split left behind.
+//! A `.log` of the result that took the place of another one: a leftover of compaction or a split.
 
 use super::walk_all;
 use crate::error::Result;

@@ -1,7 +1,7 @@
 //! Records like the one before them.
 //!
-//! Where keys and values have fixed lengths, a record differs from its neighbour in deltas and payloads only. Seeing
-//! that takes one comparison a record, and none of them waits for the length of the one before.
+//! Where keys and values have fixed lengths, a record differs from its neighbour in deltas and payloads only. Detecting
+//! that takes one comparison per record, and none waits for the length of the previous record.
 
 use super::{Head, eight, four, group, half};
 use crate::format::varint::unzigzag32;

@@ -1,6 +1,6 @@
 //! The records of one segment, chunk by chunk: headers checked, checksums compared, blocks decompressed.
 //!
-//! Batches outside the offsets asked for are skipped on their header alone. Those at the edges are checked, as a
+//! Batches outside the requested offsets are skipped by their header alone. Those at the edges are checked, because a
 //! flipped bit may have put them there.
 
 use crate::compress::Decompressor;

@@ -1,4 +1,4 @@
-//! A batch whose checksum is right becomes the current one: walked where it lies, or decompressed into the arena.
+//! Opening a batch whose checksum is right: it is walked in place, or decompressed into the arena.
 
 use super::{InProgress, ReadState, SegmentReader, SegmentRest, locate};
 use crate::error::{Error, Result};
@@ -12,8 +12,8 @@ use crate::segment::transactions::{marker_type, sound_marker_type};
 use crate::types::{Compression, Offset, Position};
 
 impl SegmentReader {
-    /// Makes a batch with a right checksum the current one, if its records are wanted: the one at this position of the file,
-    /// and there in the region that the source holds.
+    /// Makes a batch with a right checksum the current one, if its records are wanted: the one at this position of the
+    /// file, and there in the region that the source holds.
     #[inline]
     pub(super) fn open(
         &mut self,
@@ -219,8 +219,8 @@ impl SegmentReader {
     }
 }
 
-/// The size of a batch that is given before all of its records are decoded: one that no chunk takes at once, if it can be
-/// taken back. If it cannot, all are decoded here, and once more when they are given.
+/// The size of a batch that is given before all of its records are decoded: one that no chunk takes at once, if it can
+/// be taken back. If it cannot, all are decoded here, and once more when they are given.
 fn goes_in_parts(
     walk: &RecordDecoder,
     bytes: &[u8],

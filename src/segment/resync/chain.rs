@@ -1,7 +1,7 @@
-//! The chain of headers, from the first byte to the last, by the lengths that they say.
+//! The chain of headers from the first byte to the last, by the lengths in them.
 //!
-//! Where it is in order up to the end, a reader gives its batches one by one without a look at those after them. Then
-//! the walk past damage keeps to it as well, so that both give the same.
+//! If it is in order up to the end, a reader returns its batches one by one without reading ahead. The walk past damage
+//! then follows it as well, so that both return the same.
 
 use std::sync::Arc;
 

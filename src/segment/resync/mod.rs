@@ -1,8 +1,8 @@
-//! Batch to batch through a `.log` that may be damaged: past the damage it continues at the next whole batch.
+//! Iterates over the batches of a `.log` that may be damaged, and continues after damage at the next whole batch.
 //!
 //! [`Resync`] gives every batch whose header, checksum and place in the order of offsets are right, and between them
 //! what is lost. Batches and losses follow each other without a gap from the first byte to the last: their bytes add up
-//! to the file. It is the one such walk; reading past damage, `salvage` and `verify` stand on it.
+//! to the file. It is the only such walk; reading past damage, `salvage` and `verify` are built on it.
 //!
 //! | damage | what is lost | reason |
 //! |---|---|---|
@@ -21,16 +21,16 @@
 //! The checksum of magic 2 covers neither base offset nor leader epoch, that of magic 0 and 1 not the offset. A batch
 //! that begins right where the last one ended is given at once. At the first that does not, and after damage:
 //!
-//! | the headers, by the lengths that they say | kept are |
+//! | the headers, by the lengths that they say | batches that are kept |
 //! |---|---|
 //! | rise up to the end of the file ([`chain`]) | all whole batches among them, as a reader has given those by then; of whole batches beside them the longest run that fits between |
 //! | do not | of up to [`RUN`] batches the longest run of rising offsets ([`order`]) |
 //!
 //! # Cost
-//! Linear in the file, whatever its bytes are. A file without damage is summed once, like by any reader. From the first
-//! damage on, every byte is summed once more at most for each kind of checksum ([`sums`]), and searched once: a place
-//! that is ruled out is not looked at again. The order of a run takes `n log n` for its batches. Memory: the run, and
-//! 4 bytes for each KiB from the first damage on.
+//! Linear in the file, for any bytes. The checksum of a file without damage is computed once, as by any reader. From
+//! the first damage on, every byte is summed once more at most for each kind of checksum ([`sums`]), and searched once:
+//! a place that is ruled out is not examined again. The order of a run takes `n log n` for its batches. Memory: the
+//! run, and 4 bytes for each KiB from the first damage on.
 
 mod chain;
 mod damage;

@@ -1,12 +1,12 @@
 //! Selection of the batches of a run that are in order, if not all are.
 //!
-//! Base offset and leader epoch lie outside a batch's checksum, and whole batches may be copied or moved. So of the
-//! batches whose checksums are right those are kept that make the longest run of rising offsets. A base offset that is
-//! wrong, up or down, then costs its own batch: leaving that one out is the cheapest way to restore the order.
+//! Base offset and leader epoch lie outside a batch's checksum, and whole batches may be copied or moved. Of the
+//! batches whose checksums are right, the longest run of rising offsets is therefore kept. A wrong base offset, up or
+//! down, then costs its own batch: leaving that one out is the cheapest way to restore the order.
 //!
-//! Where two ways cost the same, the one with more seams wins: a batch that begins where the one before it ends, or that
-//! leaves just the room for the one batch between them. What is left is a draw: the run that ends with the lowest offset
-//! stays, of several the one that ends first in the file.
+//! Ties: prefer the run with more contiguous batches (a batch that begins where the previous one ends, or leaves
+//! exactly the space of the one batch between them), then the run with the lowest end offset, then the one that ends
+//! first in the file.
 
 use crate::format::batch::BatchHeader;
 use crate::types::Offset;

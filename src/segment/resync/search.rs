@@ -1,7 +1,7 @@
 //! The next place at which a whole batch begins, byte by byte.
 //!
 //! Most places are ruled out by their header alone: a length that fits the file, a magic that exists, offsets that fit
-//! the segment. Of the others the checksum is asked, which costs the same for a long batch as for a short one
+//! the segment. For the others the checksum decides, which costs the same for a long batch as for a short one
 //! ([`super::sums`]).
 
 use std::ops::Range;

@@ -1,7 +1,7 @@
-//! Checksums of any range of a file, each byte of which is summed once.
+//! Checksums of any range of a file, each byte of which is read once.
 //!
-//! The checksum of the first `n` bytes is kept for every [`STEP`]. As CRCs are linear, that of a range follows from
-//! those of the two prefixes that it lies between: `crc(a..b) = crc(..b) ^ shift(crc(..a), b - a)`, where the shift is a
+//! The checksum of the first `n` bytes is kept for every [`STEP`]. CRCs are linear, so that of a range follows from
+//! those of the two prefixes at its ends: `crc(a..b) = crc(..b) ^ shift(crc(..a), b - a)`, where the shift is a
 //! multiplication by x^(8 * length) modulo the polynomial. So a candidate costs at most two steps of bytes and a few
 //! multiplications, however long it claims to be.
 
@@ -98,8 +98,8 @@ impl RangeChecksums {
         })
     }
 
-    /// No range that is asked for from now on begins before `position`: what lies between the last prefix and there need
-    /// not be summed.
+    /// No range that is asked for from now on begins before `position`: what lies between the last prefix and there
+    /// need not be summed.
     pub(super) fn anchor(&mut self, position: Position) {
         let known = self.marks.len().saturating_sub(1).saturating_mul(STEP) as u64;
         if position > self.begin.saturating_add(known) {

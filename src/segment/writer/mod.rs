@@ -8,14 +8,14 @@
 //! | [`roll`] | why an append goes to the next segment |
 //!
 //! # Entries
-//! Every batch is looked at by itself, whatever append it came in. Where it gets entries ([`super::entries`]), they are
+//! Every batch is examined separately, whatever append it came in. If it gets entries ([`super::entries`]), they are
 //! (its last offset, its position), and in the time index the largest timestamp so far with the last offset of the
 //! batch that reached it.
 //!
 //! # Index files
-//! They are created when first looked at, at full length, and cut to their entries when the segment is rolled or
-//! closed. So an active segment just rolled may be a `.log` alone. Data comes before its index entries, in writing and
-//! in syncing.
+//! They are created on first use, at full length, and trimmed to their entries when the segment is rolled or closed. A
+//! newly rolled active segment may therefore be a `.log` alone. Data comes before its index entries, in writing and in
+//! syncing.
 
 use std::path::Path;
 

@@ -1,10 +1,10 @@
 //! Indexes rebuilt from the batches (`LogSegment.recover`, `LogSegment.appendFromFile`).
 //!
 //! # Full indexes
-//! A smaller `index.interval.bytes` or `segment.index.bytes` than a segment was written with, or appends to a segment that
-//! was opened again and again, make recovery want more entries than an index has room for. Kafka fails there ("Attempt to
-//! append to a full index") and does not open the log. Here the batches after that get no entries, and the next append
-//! goes to another segment, as the indexes are full.
+//! A smaller `index.interval.bytes` or `segment.index.bytes` than a segment was written with, or appends to a segment
+//! that was reopened many times, make recovery create more entries than fit into an index. Kafka fails there ("Attempt
+//! to append to a full index") and does not open the log. Here the batches after that get no entries, and the next
+//! append goes to another segment, as the indexes are full.
 
 use std::ops::Range;
 
@@ -64,8 +64,8 @@ struct RecoveryProgress {
 }
 
 impl<S: Storage> WritableSegment<S> {
-    /// Rebuilds the indexes and cuts the `.log` after its last valid batch. `see` is shown every valid batch, for leader
-    /// epochs and the producers' state, and returns the aborted transaction that the batch ends.
+    /// Rebuilds the indexes and cuts the `.log` after its last valid batch. `see` is shown every valid batch, for
+    /// leader epochs and the producers' state, and returns the aborted transaction that the batch ends.
     ///
     /// # Errors
     /// `InvalidOffset` and `Overflow`, with the files as they are in Kafka then. `Fatal` for what Kafka does not catch,
@@ -85,8 +85,8 @@ impl<S: Storage> WritableSegment<S> {
         self.txn_index.flush()?;
         let reason = match outcome {
             Ok(()) => None,
-            // A marker of a type that ends no transaction, in a producer's batch: Kafka throws something else than a record's
-            // exception, and does not load the log.
+            // A marker of a type that ends no transaction, in a producer's batch: Kafka throws something else than a
+            // record's exception, and does not load the log.
             Err(RecoveryFailure::Fatal(
                 error @ (Error::CorruptRecord(_) | Error::InvalidRecord(_)),
             )) if error.fault_kind() != FaultKind::ControlType => Some(error.to_string()),

@@ -1,9 +1,9 @@
-//! The `.log` of a segment that passes have made and that was not kept: computed again from the log as it was, piece by
-//! piece.
+//! Recomputes, for a dry run, the bytes of a segment that an earlier pass would have written, piece by piece from the
+//! original log.
 //!
-//! What the passes decided of each batch is known ([`Fates`]); carrying it out again gives the same bytes. The passes
-//! of a run have one clock, and what a batch becomes in several of them is what it becomes when all the records go at
-//! once, but for the first step of a batch of another form ([`History`]).
+//! The decisions of the passes about each batch are known ([`Fates`]); applying them again gives the same bytes. The
+//! passes of a run have one clock, and the result of several passes for a batch is that of dropping all the records at
+//! once, except for the first step of a batch of another form ([`History`]).
 
 use std::io;
 use std::mem;

@@ -1,27 +1,27 @@
-//! Kafka's log cleaner (`Cleaner`, `LogCleanerManager`): of each key the last record, in the same places.
+//! Kafka's log cleaner (`Cleaner`, `LogCleanerManager`): keeps the last record of each key, at its offset.
 //!
 //! | module | what |
 //! |---|---|
-//! | [`cleanable`] | up to where, and whether it is worth it |
-//! | `filter` | which records stay |
-//! | `transactions` | which transactions do not count any more |
-//! | `group` | which segments become one |
+//! | [`cleanable`] | the range to compact, and whether it is worth it |
+//! | `filter` | selection of the records that stay |
+//! | `transactions` | transactions that no longer count |
+//! | `group` | grouping of segments that become one |
 //! | `output` | the segments that are written |
-//! | `meter` | how far it has come |
-//! | `rehearsal`, `cleaned` | passes that write nothing: what became of each batch, and the segments computed from it |
+//! | `meter` | progress |
+//! | `rehearsal`, `cleaned` | passes that write nothing: the outcome of each batch, and the segments computed from it |
 //! | [`run`] | log dirs compacted into another one |
-//! | `turn` | a pass, and the checkpoint that says how far it came |
-//! | here | one pass: keys are taken in, then segments are written again |
+//! | `turn` | a pass, and the checkpoint of its end |
+//! | here | one pass: reads keys into the map, then rewrites segments |
 //!
 //! # A pass
-//! Keys from the first dirty offset on are taken into the map, until it is full or nothing more may be compacted. Then
-//! all segments up to there are written again, without the records that the map knows a later one of, and take the
-//! place of the old ones. What has no key goes. The next pass begins where this one ended.
+//! Keys from the first dirty offset on are added to the map, until it is full or nothing more may be compacted. Then
+//! all segments up to there are rewritten without the records for which the map has a later one, and replace the old
+//! ones. Records without a key are dropped. The next pass begins where this one ended.
 //!
 //! | stays | until |
 //! |---|---|
 //! | a tombstone | the delete horizon that the first pass wrote into its batch; of magic 0 and 1, `delete.retention.ms` after its segment was modified |
-//! | the marker of a transaction | its data is gone, and then the delete horizon |
+//! | the marker of a transaction | its data is removed, and then the delete horizon |
 //! | a batch without records | it is no longer the last one of its producer, or of the range |
 
 pub(crate) mod cleanable;

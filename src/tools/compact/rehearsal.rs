@@ -1,5 +1,5 @@
-//! Passes over a log under plan, of which nothing is written: what became of each batch is noted, so that the segments can be
-//! computed again where a later pass reads them.
+//! Passes over a log in a plan that write nothing: the outcome of each batch is recorded, so that the segments can be
+//! recomputed when a later pass reads them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,8 +22,8 @@ const CLEANED_LOG: &str = ".log.cleaned";
 
 /// The rehearsal of a log's compaction.
 ///
-/// Memory: a bit or more for each record and batch that goes or changes ([`OffsetSet`](crate::segment::offset_set::OffsetSet)),
-/// and the indexes of the new segments.
+/// Memory: a bit or more for each record and batch that goes or changes
+/// ([`OffsetSet`](crate::segment::offset_set::OffsetSet)), and the indexes of the new segments.
 #[derive(Debug)]
 pub(crate) struct Rehearsal {
     folder: Overlay,

@@ -1,7 +1,8 @@
 //! Compaction into a new log dir: a copy whose compacted topics hold the last record of each key.
 //!
-//! Every partition is loaded as at a broker's start ([`crate::tools::recover`]) and written into the output, where the cleaner
-//! takes its turns until none is worth it, one thread for each processor. The output is whole, or says that it is not.
+//! Every partition is loaded as at a broker's start ([`crate::tools::recover`]) and written into the output, where the
+//! cleaner runs passes until none is worth it, one thread for each processor. The output is complete, or marked as
+//! unfinished.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -175,7 +176,8 @@ impl After for Compacting<'_> {
     fn run(&self, loaded: &[PartitionReport], disk: &Disk) -> Result<()> {
         // The checkpoints that are written from here on are no part of the logs.
         let disk = &disk.uncounted();
-        // Open for all partitions: the writer of each alone would read the checkpoints, list the log dir and write its marker.
+        // Open for all partitions: the writer of each alone would read the checkpoints, list the log dir and write its
+        // marker.
         let dirs = LogDirs::open(&[self.out.to_path_buf()], &Identity::default(), disk)?;
         let lines = CleanerLines::read(self.out, disk)?;
         self.each(
@@ -213,7 +215,8 @@ impl After for Compacting<'_> {
 }
 
 impl Compacting<'_> {
-    /// Compacts the partitions that are to be compacted, several at once, each with what is got of it when its turn comes.
+    /// Compacts the partitions that are to be compacted, several at once, each with what is got of it when its turn
+    /// comes.
     fn each<'p, G: Send>(
         &self,
         loaded: impl Iterator<Item = (&'p PartitionReport, impl Fn() -> Result<G>)>,

@@ -1,6 +1,6 @@
 //! Tracks the batches and markers of transactions that no longer count (`CleanedTransactionMetadata`).
 //!
-//! | batch | may go |
+//! | batch | may be removed |
 //! |---|---|
 //! | data of an aborted transaction | yes |
 //! | other data | no |

@@ -1,4 +1,5 @@
-//! A cleaner thread's turn with one log (`LogCleaner.CleanerThread.tryCleanFilthiestLog`): look, clean, note how far.
+//! A cleaner thread's turn with one log (`LogCleaner.CleanerThread.tryCleanFilthiestLog`): find the range, clean it,
+//! store its end.
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard};

@@ -1,7 +1,7 @@
 //! Keys and payloads of internal topics, as the tool's decoders print them (`CoordinatorRecordMessageParser`,
 //! `ClusterMetadataLogMessageParser`, `RemoteMetadataLogMessageParser`).
 //!
-//! Of a record that cannot be decoded they say so and continue. What was wrong is in our words.
+//! They report a record that cannot be decoded and continue. The wording of the error is ours.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,7 @@
 //! Findings that are printed at the end, on the error stream (`DumpLogSegments.main`, `TimeIndexDumpErrors`).
 //!
-//! Kafka's tool keeps them in hash maps by absolute path and prints them in the maps' order; so do we, by the same hash.
+//! Kafka's tool keeps them in hash maps by absolute path and prints them in the maps' order, which is reproduced here
+//! by the same hash.
 
 use std::io::{self, Write};
 

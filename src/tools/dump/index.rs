@@ -1,7 +1,7 @@
-//! Offset and time indexes, each entry held against the log (`dumpIndex`, `dumpTimeIndex`).
+//! Offset and time indexes, each entry compared with the log (`dumpIndex`, `dumpTimeIndex`).
 //!
-//! Kafka's tool takes every whole slot of the file for an entry, zeros after the last one too, and looks offsets up
-//! among them; it ends at the first entry, other than the very first, whose offset is the base. So do we.
+//! Like Kafka's tool, it takes every whole slot of the file for an entry, also zeros after the last one, and looks
+//! offsets up among them; it ends at the first entry, other than the very first, whose offset is the base.
 
 use super::Options;
 use super::findings::DumpFindings;

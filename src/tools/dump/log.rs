@@ -1,4 +1,4 @@
-//! Segments and KRaft snapshots: a line a batch, and below it a line a record (`dumpLog`).
+//! Segments and KRaft snapshots: a line per batch, and below it a line per record (`dumpLog`).
 
 use std::ops::Range;
 

@@ -1,19 +1,19 @@
-//! `kafka-dump-log`'s text for the files of a partition folder, field for field (`DumpLogSegments` of Kafka 4.3).
+//! The text of `kafka-dump-log` for the files of a partition folder, field by field (`DumpLogSegments` of Kafka 4.3).
 //!
-//! Where the real tool dies of an exception, this one has printed what came before and gives an error that names the
-//! file and the byte. Files are read by copy in windows, so a running broker's may be dumped; memory is bounded by the
-//! largest batch for each thread, whose length is held against the file before anything is allocated.
+//! Where the real tool ends with an exception, this one ends with an error that names the file and the byte, after
+//! printing everything before. Files are copied in windows, so those of a running broker may be dumped; memory is
+//! bounded by the largest batch per thread, whose length is checked against the file before anything is allocated.
 //!
 //! | module | what |
 //! |---|---|
 //! | `log` | `.log`, `.checkpoint`: batches and records |
 //! | `pieces` | pieces of a log, printed by several threads |
 //! | `records` | the records of a batch |
-//! | `index` | `.index`, `.timeindex`, held against the log |
+//! | `index` | `.index`, `.timeindex`, compared with the log |
 //! | `snapshot` | `.snapshot`, `.txnindex` |
-//! | `control` | what control records say |
+//! | `control` | control records |
 //! | `decoded` | keys and payloads of internal topics |
-//! | `walk` | batch to batch, nothing checked |
+//! | `walk` | iterates over batches without checks |
 //! | `findings` | the findings printed at the end |
 //! | `target` | names of files as Java gives them |
 //! | `text` | the buffer, numbers, Java's reading of UTF-8 |

@@ -1,6 +1,6 @@
-//! The records of one batch, one after the other as the tool's iterators give them.
+//! The records of one batch, in the order of the tool's iterators.
 //!
-//! An uncompressed batch gives its records up to the first that makes no sense; a compressed one gives all or none, as
+//! An uncompressed batch gives its records up to the first invalid one; a compressed batch gives all or none, because
 //! Kafka decompresses it whole first (`DefaultRecordBatch.iterator`, `AbstractLegacyRecordBatch.DeepRecordsIterator`).
 //! Positions in errors count from the start of the batch.
 

@@ -1,4 +1,4 @@
-//! The text as it is made: bytes in one large buffer, written out when it is full.
+//! Output text: bytes in one large buffer, written out when it is full.
 
 use std::io::{self, Write};
 

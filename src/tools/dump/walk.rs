@@ -1,5 +1,5 @@
-//! Batch to batch through a `.log` as Kafka's tool goes: nothing is held against its neighbours, so that damaged files
-//! can be looked at (`FileRecords.slice`, `FileLogInputStream`).
+//! Iterates over the batches of a `.log` as Kafka's tool does: neighbours are not compared, so that damaged files can
+//! be inspected (`FileRecords.slice`, `FileLogInputStream`).
 
 use crate::error::{Error, Result};
 use crate::format::batch::{BatchHeader, MAGIC_AT, RECORD_BATCH_OVERHEAD};

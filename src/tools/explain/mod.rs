@@ -4,9 +4,9 @@
 //! |---|---|
 //! | here | the verdict of retention, by the one rule of [`crate::log::retention`] |
 //! | [`compaction`] | the verdict of compaction, by that of [`crate::log::cleanable`] |
-//! | [`rolled`] | why the segment was ended (`LogSegment.shouldRoll`) |
+//! | [`rolled`] | the reason why the segment was ended (`LogSegment.shouldRoll`) |
 //! | [`table`] | the rows |
-//! | [`usage`], [`kinds`] | what takes up the disk besides, and what becomes of it |
+//! | [`usage`], [`kinds`] | other disk usage, and how it is removed |
 //!
 //! Nothing is written or locked; files that a running broker replaces meanwhile are listed again.
 

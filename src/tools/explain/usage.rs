@@ -1,7 +1,8 @@
 //! Disk usage: every file and folder below a path, by kind, as `du` counts them.
 //!
-//! `du` counts an inode once however many names it has, does not follow links, and counts folders themselves. Apparent size
-//! is the length; allocated size is what the file system has set aside: less of a sparse file, more of a small one.
+//! `du` counts an inode once however many names it has, does not follow links, and counts folders themselves. Apparent
+//! size is the length; allocated size is what the file system has reserved: less for a sparse file, more for a small
+//! one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, Metadata};

@@ -6,11 +6,11 @@
 //! | other files | copied, unless something is erased, as are rows that a job of the Spark sink staged |
 //! | a small file that is longer than its kind may be | no |
 //! | the metadata log, a partition being deleted, `remote-log-index-cache` | copied; where something is erased, the first alone |
-//! | a folder that is no partition's: a broker does not start with it (`LogManager.loadLogs`) | no |
+//! | a folder that is not a partition's: a broker does not start with it (`LogManager.loadLogs`) | no |
 //! | folders in partition folders, special files | no |
 //!
-//! Where something is erased nothing is copied that may hold it: of what is not read, only files with Kafka's names,
-//! and no leftovers.
+//! If something is erased, nothing is copied that may contain it: of unread files only those with Kafka's names, and no
+//! leftovers.
 
 use std::ffi::OsStr;
 use std::fmt;

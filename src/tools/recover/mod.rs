@@ -1,27 +1,27 @@
-//! Mending a log dir or a partition folder after a crash, as a broker's start-up does (`LogManager.loadLogs`).
+//! Recovery of a log dir or a partition folder after a crash, as at a broker's start (`LogManager.loadLogs`).
 //!
 //! | module | what |
 //! |---|---|
-//! | `options`, `job` | what may be asked, and what other tools add |
-//! | `source` | what a path stands for |
-//! | `planned` | what is to become of each partition |
+//! | `options`, `job` | the options, and the steps of other tools |
+//! | `source` | the source at a path |
+//! | `planned` | the plan for each partition |
 //! | `refused` | errors of the partitions that are not recovered |
-//! | `carry_out` | doing it, in place or elsewhere |
-//! | `beside` | what else is in the source: copied, or left behind |
-//! | `unwritten` | a new directory as it would be, for who continues from there in a dry run |
+//! | `carry_out` | carrying out the plans, in place or elsewhere |
+//! | `beside` | other files of the source: copied, or left out |
+//! | `unwritten` | a new directory as it would be, for the next step of a dry run |
 //! | `output` | a new directory for the result: whole, or removed again |
-//! | [`report`] | what was found and done |
+//! | [`report`] | the report |
 //!
 //! Every partition is planned before the first byte is written ([`crate::load`]); the plan is then only reported (dry
 //! run), carried out in place, or written into a new directory. As at a broker's start, the checkpoints of the log dir
-//! say where recovery begins, and its clean-shutdown marker that nothing needs to be checked; what is unlinked
-//! `file.delete.delay.ms` later by a broker is unlinked at once. Afterwards the log is closed as at a clean shutdown:
+//! say where recovery begins, and its clean-shutdown marker says that nothing needs to be checked; files that a broker
+//! would unlink after `file.delete.delay.ms` are unlinked at once. Afterwards the log is closed as at a clean shutdown:
 //! everything flushed, indexes trimmed, a producer snapshot at the log end, the checkpoints in line with the logs
-//! ([`crate::write::checkpoints`]). Of one partition, only its own lines change in the checkpoints that are there.
+//! ([`crate::write::checkpoints`]). For a single partition, only its own lines change in existing checkpoints.
 //!
-//! The marker goes before the first change, as at a start, and comes back in the end as it was, as at a stop. But it
-//! tells the controller that nothing acknowledged was lost (KIP-966): none is made where there was none, and none is
-//! left where the caller said that it lies, or where bytes of a log were cut.
+//! The marker is removed before the first change, as at a start, and restored at the end, as at a stop. But it tells
+//! the controller that nothing acknowledged was lost (KIP-966): it is not created if there was none, and not restored
+//! if the caller said that it is wrong, or if bytes of a log were cut.
 
 mod beside;
 mod carry_out;

@@ -1,8 +1,8 @@
-//! A directory that a result is written into: new, outside of its source, and empty again where the work does not come
-//! to its end. What is half there would look like a log.
+//! The directory of a result: new, outside its source, and emptied again if the work fails, because a partial result
+//! would look like a log.
 //!
-//! A killed process leaves what it wrote. [`UNFINISHED`] is there before the first file, and goes after the last one is
-//! on the device; the next run with the same source removes what is left and starts over.
+//! A killed process leaves its files. [`UNFINISHED`] is created before the first file, and removed after the last one
+//! is on the device; the next run with the same source removes the remains and starts over.
 
 use std::fs;
 use std::io;

@@ -1,4 +1,4 @@
-//! Partitions that recovery leaves alone: each with what is wrong, all of them in one error.
+//! Partitions that recovery refuses: each with its fault, all in one error.
 
 use crate::error::{Error, Result};
 use crate::load::WAYS_OUT;

@@ -3,14 +3,15 @@
 //! | module | what |
 //! |---|---|
 //! | here | a log dir or a partition, loaded as at a broker's start ([`super::recover`]) |
-//! | `drops` | which records go, and what becomes of their batches |
+//! | `drops` | selection of the records to drop, and the effect on their batches |
 //! | `windows` | batches read and filtered, by several threads |
-//! | `segments` | the segments that the batches go into |
+//! | `segments` | the segments that contain the batches |
 //!
-//! Which records go is known by offset before the first byte is written. A batch that loses none is copied byte for byte
-//! and never decompressed, unless its codec changes or it is of magic 0 or 1 and to be raised. A batch that loses all keeps
-//! its header if the state of its producer, or the log end, depends on it. Markers of transactions stay, and so do producer
-//! snapshots, aborted transactions and leader epochs, which name offsets and no records. Nothing else is copied.
+//! The records to drop are known by offset before the first byte is written. A batch that loses none is copied byte for
+//! byte and never decompressed, unless its codec changes or it is converted from magic 0 or 1. A batch that loses all
+//! records keeps its header if the state of its producer, or the log end, depends on it. Markers of transactions stay,
+//! and so do producer snapshots, aborted transactions and leader epochs, which name offsets and no records. Nothing
+//! else is copied.
 
 mod drops;
 mod segments;
@@ -44,8 +45,8 @@ use crate::types::TimestampMs;
 /// Options of a rewrite.
 #[derive(Clone, Debug)]
 pub struct RewriteOptions {
-    /// The settings of topics that are not in `topics`: those of the codec and the indexes count, and with `rerolls` those of
-    /// segments.
+    /// The settings of topics that are not in `topics`: those of the codec and the indexes count, and with `rerolls`
+    /// those of segments.
     pub config: LogConfig,
     /// The settings of topics, by name.
     pub topics: BTreeMap<String, LogConfig>,
@@ -143,12 +144,12 @@ pub struct RewriteReport {
     pub partitions: BTreeMap<PathBuf, PartitionRewrite>,
 }
 
-/// Writes a log dir, or one partition, into the new log dir `out`. The note that it is not finished stays for the caller to
-/// remove.
+/// Writes a log dir, or one partition, into the new log dir `out`. The note that it is not finished stays for the
+/// caller to remove.
 ///
 /// # Errors
-/// As recovering into a new directory; `CorruptRecord` for a batch whose checksum is wrong or whose records cannot be read
-/// where they have to be.
+/// As recovering into a new directory; `CorruptRecord` for a batch whose checksum is wrong or whose records cannot be
+/// read where they have to be.
 pub fn rewrite(path: &Path, out: &Path, options: &RewriteOptions) -> Result<RewriteReport> {
     let how = RecoverySettings {
         config: options.config.clone(),

@@ -1,4 +1,4 @@
-//! The segments that rewritten batches go into, through the one segment writer.
+//! The segments of rewritten batches, written by the segment writer.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};

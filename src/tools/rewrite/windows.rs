@@ -1,5 +1,5 @@
-//! Batches on their way from a log's segments into the output, a window at a time: read, filtered by one of several
-//! threads ([`crate::tools::threads`]), written.
+//! Batches from a log's segments to the output, a window at a time: read, filtered by one of several threads
+//! ([`crate::tools::threads`]), written.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};

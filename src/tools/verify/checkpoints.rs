@@ -1,13 +1,13 @@
-//! The offset checkpoints of a log dir, held against the logs they are about.
+//! The offset checkpoints of a log dir, compared with its logs.
 //!
-//! | file | says | at most |
+//! | file | meaning of the offset | at most |
 //! |---|---|---|
 //! | `recovery-point-offset-checkpoint` | everything below is on the device | the log's end |
 //! | `replication-offset-checkpoint` | everything below is committed | the log's end |
 //! | `log-start-offset-checkpoint` | nothing below is served | the log's end |
 //! | `cleaner-offset-checkpoint` | everything below is compacted | the log's end, else a broker starts over |
 //!
-//! A killed broker's are older than its logs, never newer.
+//! Those of a killed broker are older than its logs, never newer.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! A log dir, and several of one broker: what stands in them besides partition folders, and what their files say of each
-//! other.
+//! A log dir, and several of one broker: their entries other than partition folders, and contradictions between their
+//! files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,4 +1,4 @@
-//! `leader-epoch-checkpoint`: held against the leader epochs of the batches.
+//! `leader-epoch-checkpoint`, compared with the leader epochs of the batches.
 //!
 //! | rule | source |
 //! |---|---|

@@ -1,6 +1,6 @@
 //! Findings of verification: place, severity, meaning and advice.
 //!
-//! Codes are a contract: scripts match on them. A code has one severity and one piece of advice, so both stand in one
+//! Codes are a contract: scripts match on them. A code has one severity and one piece of advice, so both are in one
 //! table, which `guides/damage.md` repeats and a test compares.
 
 use std::collections::BTreeMap;

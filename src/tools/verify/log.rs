@@ -1,7 +1,7 @@
-//! A `.log`, and a KRaft snapshot: every batch, and what its neighbours and the files beside it say of it.
+//! A `.log` or a KRaft snapshot: every batch, compared with its neighbours and the files beside it.
 //!
-//! One thread walks from header to header; checksums and records are checked in jobs of the [`Pool`]. What stands
-//! beside the log is compared on the way ([`Beside`]), so memory does not grow with the number of batches.
+//! One thread walks from header to header; checksums and records are checked in jobs of the [`Pool`]. Other files are
+//! compared during the walk ([`Beside`]), so memory does not grow with the number of batches.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,13 +1,13 @@
 //! `verify`: reads every file of log dirs, partition folders or single files, and reports their faults. Nothing
 //! is written, locked or changed.
 //!
-//! Rules are Kafka's, of every version since 0.8: what any broker writes, running, stopped or killed, is at most an
-//! [`Info`](finding::Severity::Info).
+//! The rules are those of every Kafka version since 0.8: files of any broker, running, stopped or killed, give at most
+//! an [`Info`](finding::Severity::Info).
 //!
 //! | module | verifies |
 //! |---|---|
-//! | [`log`] | `.log`: headers, checksums, order, what is left after the last batch |
-//! | `past_damage` | a damaged `.log` once more: what is lost, what is not |
+//! | [`log`] | `.log`: headers, checksums, order, bytes after the last batch |
+//! | `past_damage` | a second pass over a damaged `.log`: the losses |
 //! | `records` | one batch: checksum, decompression, every record |
 //! | `offset_index`, `time_index`, `index_entries`, `txn_index` | entries against the log |
 //! | `producers`, `snapshot` | `.snapshot` and `.txnindex` against the producers of the log |
@@ -16,7 +16,7 @@
 //! | `partition` | a partition folder |
 //! | `checkpoints`, `identity`, `dir` | the log dir around them |
 //! | `topics` | topics and replicas against the metadata log |
-//! | [`finding`] | what is found, by code |
+//! | [`finding`] | findings, by code |
 //! | [`table`](mod@table) | findings as Arrow |
 //! | [`pool`] | the threads |
 

@@ -1,16 +1,16 @@
-//! `.index`: each entry held against the log by what it means.
+//! `.index`: each entry compared with the log, by its meaning.
 //!
-//! Brokers wrote three kinds of entries (see [`OffsetPosition`]); what readers rely on is the same for all: a scan from
-//! the entry's position meets every record from its offset on.
+//! Brokers wrote three kinds of entries (see [`OffsetPosition`]); all give readers the same guarantee: a scan from the
+//! entry's position meets every record from its offset on.
 //!
 //! | rule | |
 //! |---|---|
-//! | offsets and positions rise, from above the base and from above 0 | zeros after the last entry are room, not entries |
+//! | offsets and positions rise, from above the base and from above 0 | zeros after the last entry are unused space, not entries |
 //! | the position is where a batch begins | |
 //! | everything before it has a smaller offset than the entry | |
 //! | the offset is in the log | Kafka looks there for the log's end |
 //!
-//! Kafka's own tool asks for the last offset of the batch, and so reports healthy entries of 0.8 to 3.9.
+//! Kafka's own tool expects the last offset of the batch, and so reports healthy entries of 0.8 to 3.9.
 
 use std::path::PathBuf;
 

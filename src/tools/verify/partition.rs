@@ -1,4 +1,4 @@
-//! One partition folder: which files are in it, its segments one by one, and what they say of each other.
+//! One partition folder: its files, its segments one by one, and contradictions between them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -283,8 +283,8 @@ impl Partition {
             .keys()
             .copied()
             .filter(|&cut| cut > segment.base_offset && next.is_none_or(|next| cut <= next));
-        // Under a running broker the files beside it may be ahead of the log as it was listed, and a crash may have cut it:
-        // a start recovers them.
+        // Under a running broker the files beside it may be ahead of the log as it was listed, and a crash may have cut
+        // it: a start recovers them.
         let may_be_ahead = segment.is_active && !self.reading.is_clean;
         let entries = TxnEntries::open(segment, may_be_ahead, &mut findings);
         let mut producers = ProducerWalk::new(segment, cuts.collect(), entries);
@@ -334,8 +334,8 @@ impl Partition {
         Ok(findings.finish())
     }
 
-    /// Names the offsets between the last batch of a segment and the next segment, if no damage and no compaction accounts
-    /// for them. Only what a broker serves counts.
+    /// Names the offsets between the last batch of a segment and the next segment, if no damage and no compaction
+    /// accounts for them. Only what a broker serves counts.
     fn compare_neighbours(&self, checked: &[CheckedSegment], findings: &mut Findings) {
         for (segment, CheckedSegment { summary, .. }) in self.segments.iter().zip(checked) {
             let Some(next) = segment.next_base_offset else {

@@ -1,7 +1,7 @@
-//! A damaged `.log` once more, past the damage: every batch that is whole and in its place, and what lies between them.
+//! A second pass over a damaged `.log`: every batch that is whole and in its place, and the ranges between them.
 //!
 //! [`Resync`] decides which batches those are, as for reading with `on_corrupt="skip"`: verification names the bytes
-//! that such a reader loses. Why a batch was refused is what the first look said of that place.
+//! that such a reader loses. The reason for refusing a batch is the message of the first pass at that place.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

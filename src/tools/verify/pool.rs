@@ -4,7 +4,7 @@
 //! Idle threads take jobs first, so one large segment keeps all of them busy. A thread that waits for its own jobs
 //! works on any.
 //!
-//! The calling thread is one of them: it alone hears of interruptions ([`interrupt`]), and has the others stop.
+//! The calling thread is one of them: it alone notices interruptions ([`interrupt`]), and stops the others.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};

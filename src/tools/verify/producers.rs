@@ -1,8 +1,8 @@
 //! Producers and transactions according to the batches, to be compared with `.txnindex` and `.snapshot` files.
 //!
-//! A segment is walked without knowing what came before it. So it gives *changes*: what its batches do to whatever state
-//! there was; [`ProducerHistory`] applies those of one segment after the other and has the state at every snapshot's offset.
-//! Memory grows with the producers and the snapshots, not with batches or transactions.
+//! A segment is walked without knowledge of those before it. The result is therefore *changes*: the effect of its
+//! batches on any previous state. [`ProducerHistory`] applies the changes segment by segment and has the state at every
+//! snapshot's offset. Memory grows with the producers and the snapshots, not with batches or transactions.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -270,8 +270,8 @@ impl CompanionFile for ProducerWalk {
 }
 
 impl EarlierAbort {
-    /// Holds the transaction against its index entry; `ended` is the producer's marker before it. Where there are records of
-    /// it, there is an entry, though it may have begun before the log.
+    /// Holds the transaction against its index entry; `ended` is the producer's marker before it. Where there are
+    /// records of it, there is an entry, though it may have begun before the log.
     fn check(
         &self,
         ended: Option<Offset>,

@@ -1,7 +1,7 @@
 //! One batch: its checksum, and every record in it decoded.
 //!
-//! A batch that Kafka's readers take is healthy, whatever its writer meant. Beyond what they check, records are held
-//! against their header: offsets rise within it, the largest timestamp is the header's, and a null has length -1.
+//! A batch that Kafka's readers accept is healthy, whatever its writer meant. Beyond their checks, records are compared
+//! with their header: offsets rise within it, the largest timestamp is the header's, and a null has length -1.
 
 use crate::error::Result;
 use crate::format::batch::BatchHeader;

@@ -1,7 +1,7 @@
-//! `.snapshot`: a producer state held against the batches before its offset.
+//! `.snapshot`: a producer state, compared with the batches before its offset.
 //!
-//! Producers may be missing on either side: a broker drops idle ones, compaction and retention drop batches. What both
-//! know has to agree.
+//! Producers may be missing on either side: a broker drops idle ones, compaction and retention drop batches. Producers
+//! that both have must agree.
 
 use std::path::Path;
 

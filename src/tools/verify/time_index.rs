@@ -1,4 +1,4 @@
-//! `.timeindex`: each entry held against the log by what it means.
+//! `.timeindex`: each entry compared with the log, by its meaning.
 //!
 //! An entry (T, O) says that no record up to and with offset O has a larger timestamp than T, and that the batch with O
 //! has T. Brokers up to 3.7 may name the record that has T, later ones the last offset of its batch; both are right.

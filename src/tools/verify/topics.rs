@@ -14,10 +14,10 @@
 //! | is missing, but a checkpoint names it | has it in this directory | `replica-missing` |
 //! | is missing | has it in this directory | `replica-not-created` |
 //!
-//! Several metadata logs of a cluster are compared by their ends: the longest counts. One in which
-//! changes are missing says nothing here.
+//! Several metadata logs of a cluster are compared by their ends: the longest counts. One in which changes are missing
+//! is not used here.
 //!
-//! What a replay of each of them comes upon is a finding, too: changes that are missing (`metadata-gap`, and
+//! The replay of each of them gives findings, too: changes that are missing (`metadata-gap`, and
 //! `metadata-cut` at the log's end, as far as another file shows it), records of a newer Kafka (`metadata-unknown`),
 //! records that Kafka refuses (`metadata-record`).
 

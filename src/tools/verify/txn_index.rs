@@ -1,4 +1,4 @@
-//! `.txnindex`: entries for ABORT markers, in their order; [`super::producers`] holds each against its transaction.
+//! `.txnindex`: entries for ABORT markers, in their order; [`super::producers`] compares each with its transaction.
 
 use std::path::PathBuf;
 
@@ -43,7 +43,8 @@ impl TxnEntries {
         let index = match opened {
             Ok(index) => index,
             Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
-                // Without an offset index a start recovers the segment, which writes this file (`LogSegment.sanityCheck`).
+                // Without an offset index a start recovers the segment, which writes this file
+                // (`LogSegment.sanityCheck`).
                 entries.may_be_ahead |= !segment.has_offset_index;
                 return entries;
             }

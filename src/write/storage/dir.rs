@@ -1,4 +1,4 @@
-//! A log dir that is open for writing: its lock, its marker, and what the writers of this process know of it.
+//! A log dir that is open for writing: its lock, its marker, and the state shared by the writers of this process.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! The note of a job that appends to many partitions at once: all of its records are appended, or none (the Spark sink).
+//! The note of a job that appends to many partitions at once: all of its records are appended, or none (the Spark
+//! sink).
 //!
 //! | bytes of `.kafkalog-job` | |
 //! |---|---|
@@ -6,8 +7,8 @@
 //! | the rest | JSON: where the job appends and what (`kafkalog/_jobs.py`) |
 //!
 //! The note is written before the first record and removed after the last. While it exists no other writer appends:
-//! undoing the job would have to cut those records too. Brokers ignore the file: of a log dir's entries
-//! `LogManager.loadLogs` looks at directories only.
+//! undoing the job would have to cut those records too. Brokers ignore the file: `LogManager.loadLogs` reads only the
+//! directories in a log dir.
 
 use std::io::{self, Read};
 use std::path::Path;

@@ -5,13 +5,13 @@
 //! | `.lock` | held from the first partition opened to the last one closed |
 //! | `meta.properties` | written into a new log dir if the user gives ids |
 //! | `partition.metadata` | written into a partition folder that has none, before any record |
-//! | `.kafka_cleanshutdown` | removed before anything is written; written when all is closed as it should be |
+//! | `.kafka_cleanshutdown` | removed before anything is written; written when everything is closed cleanly |
 //! | `.kafkalog-job` | the note of a job that has not ended ([`job`]): others are refused |
 //! | recovery point, log start and replication checkpoint | rewritten whole, other partitions' lines kept |
 //!
-//! The writers of one process share what is known of a log dir. Its marker speaks of all partitions in it, so it comes
-//! back only if it was there before, or every partition has been opened (which recovers it) and closed since; never if one
-//! was left in disorder. Nothing that fails between leaves a marker, so a broker checks the logs after us.
+//! The writers of one process share the state of a log dir. Its marker covers all partitions in it, so it is restored
+//! only if it existed before, or if every partition has been opened (which recovers it) and closed since; never if one
+//! was left unclean. A failure in between leaves no marker, so a broker checks the logs afterwards.
 
 mod dir;
 mod identity;
@@ -46,8 +46,8 @@ impl LogDirs {
     /// Opens log dirs, made where they are not there.
     ///
     /// # Errors
-    /// `LogLocked` where another process holds one of them. `InvalidArgument` for none, one twice, a partition folder, or
-    /// ids that are not those in `meta.properties`. `CorruptIndex` where that file is broken. `Io`.
+    /// `LogLocked` where another process holds one of them. `InvalidArgument` for none, one twice, a partition folder,
+    /// or ids that are not those in `meta.properties`. `CorruptIndex` where that file is broken. `Io`.
     pub(crate) fn open(paths: &[PathBuf], identity: &Identity, disk: &Disk) -> Result<Self> {
         identity.ids()?;
         let mut dirs: Vec<DirHandle> = Vec::new();
@@ -79,9 +79,9 @@ impl LogDirs {
     /// Opens a partition's folder, made in the log dir with the fewest partitions if it is in none of them.
     ///
     /// # Errors
-    /// `InvalidArgument` for a name that Kafka would refuse, or another topic id than the folder's. `DuplicatePartition`
-    /// where two log dirs have it. `LogLocked` where another writer of this process writes to it. `Refused` where another
-    /// job has left its note. `CorruptIndex` for a broken `partition.metadata`. `Io`.
+    /// `InvalidArgument` for a name that Kafka would refuse, or another topic id than the folder's.
+    /// `DuplicatePartition` where two log dirs have it. `LogLocked` where another writer of this process writes to it.
+    /// `Refused` where another job has left its note. `CorruptIndex` for a broken `partition.metadata`. `Io`.
     pub(crate) fn partition(
         &self,
         partition: &TopicPartition,
