@@ -65,7 +65,7 @@ class CorruptRecordError(KafkaLogError):
 
 
 class CorruptIndexError(KafkaLogError):
-    """An index, snapshot or checkpoint that was read by itself is corrupt."""
+    """An index, snapshot or checkpoint is corrupt, and was read directly."""
 
 
 class InvalidRecordError(KafkaLogError):

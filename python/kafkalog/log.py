@@ -289,7 +289,7 @@ class LogDir:
 
 
 class _Listed(NamedTuple):
-    """The live folders of a log dir, by topic and partition: a log dir may have many, and a loop asks for each."""
+    """The live folders of a log dir, by topic and partition: a log dir may have many, and a loop looks up each."""
 
     live: list[PartitionFolder]
     by_partition: dict[tuple[str, int], PartitionFolder]

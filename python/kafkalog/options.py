@@ -47,7 +47,7 @@ class ReadOptions:
     partitions : int, list of int or {topic: [int]}, optional
         Partitions to read. Default: all.
     columns : str or iterable of str, optional
-        Names of ``RECORD_COLUMNS`` in any order, or ``"*"`` for all; a column that is not asked for costs nothing.
+        Names of ``RECORD_COLUMNS`` in any order, or ``"*"`` for all; a column that is not requested costs nothing.
         Default: key, value, topic, partition, offset, timestamp, timestampType, headers.
     starting_offsets : {"earliest", "oldest"}, int or {topic: {partition: int}}
         First offset to read: the log start offset as the broker has it, the first record that is still in the files,
@@ -96,7 +96,7 @@ class ReadOptions:
         ``view`` returns ``binary_view`` columns that point into the mapped files, without a copy.
     timestamp_unit : {"ms", "us"}
         Unit of the timestamp column; Spark wants ``us``. A record whose milliseconds it cannot hold is an
-        ``InvalidRecordError``, as it is to Spark's Kafka source, where the column is asked for. With
+        ``InvalidRecordError``, as it is to Spark's Kafka source, if the column is requested. With
         ``on_corrupt="skip"`` that record is left out.
     batch_rows, batch_bytes : int
         An Arrow batch ends when it has this many rows or bytes of keys, values and headers; one of decompressed
@@ -374,4 +374,4 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
         None if given is None else _arguments.integer(name, given, 1, _arguments.MAX_THREADS)
     ),
 }
-"""By name, what each option may be; it returns the value as it is kept."""
+"""Checks of the options, by name; each returns the normalized value."""

@@ -442,7 +442,7 @@ def read_table(
     Returns
     -------
     pyarrow.Table
-        All records that were asked for.
+        All requested records.
     """
     if options is None:
         keywords.setdefault("threads", None)

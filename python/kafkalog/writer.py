@@ -172,7 +172,7 @@ class LogWriter:
         When the folder is read-only, the disk is full, and the like.
     ValueError
         When an argument makes no sense, or the partition has another topic id. When a job of the Spark sink died here
-        and its records cannot be told from others; the message says how to settle it.
+        and its records cannot be distinguished from others; the message says how to settle it.
 
     Examples
     --------

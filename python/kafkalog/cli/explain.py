@@ -23,12 +23,12 @@ examples:
   kafkalog explain /data/kafka-logs --config retention.ms=86400000
   kafkalog explain /data/kafka-logs/orders-0 --now 2026-12-01T00:00:00Z -J"""
 
-# What keeps a segment that never goes by itself, and what would change that.
+# Reasons that retain a segment for ever, and what would change that.
 _ADVICE = {
     "unlimited": "neither retention.ms nor retention.bytes is set; set one of them",
     "size": "only retention.bytes is set, and not exceeded; lower it, or set retention.ms",
     "high_watermark": "above the high watermark, not replicated; see to the other replicas",
-    "tiered_storage": "tiered storage: goes after its upload",
+    "tiered_storage": "tiered storage: deleted after its upload",
 }
 # What brokers keep there is lost by retention, and they take no kafka-delete-records for most of it
 # (ReplicaManager.deleteRecordsOnLocalLog).

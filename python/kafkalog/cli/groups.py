@@ -1,4 +1,4 @@
-"""``kafkalog groups``: prints what kafka-consumer-groups --describe asks of a broker."""
+"""``kafkalog groups``: prints what kafka-consumer-groups --describe prints."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "-J", "--json", action="store_true", help="one JSON object per line, by the names of the tables"
     )
     parser.epilog = (
-        "Offsets are committed offsets. '-' stands for a value that is not known: the log end offset of a partition "
+        "Offsets are committed offsets. '-' is an unknown value: the log end offset of a partition "
         "whose folder does not exist, or the member of a partition that is not assigned. Share groups commit none: how "
         "far they are is in __share_group_state, which kafkalog dump --share-group-state-decoder shows."
     )

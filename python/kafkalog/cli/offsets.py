@@ -1,4 +1,4 @@
-"""``kafkalog offsets``: prints what kafka-get-offsets asks of a broker."""
+"""``kafkalog offsets``: prints what kafka-get-offsets prints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``kafkalog topics``: prints what kafka-topics --describe asks of a controller."""
+"""``kafkalog topics``: prints what kafka-topics --describe prints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``kafkalog transactions``: prints what kafka-transactions asks of a broker."""
+"""``kafkalog transactions``: prints transactional ids and transactions, like kafka-transactions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logs for query engines: DuckDB, Polars, DataFusion, Ibis and whatever reads a ``pyarrow.dataset.Dataset``.
+"""Logs for query engines: DuckDB, Polars, DataFusion, Ibis and any reader of a ``pyarrow.dataset.Dataset``.
 
 Importing this imports neither pyarrow nor an engine.
 """
@@ -69,7 +69,7 @@ def dataset(
 ) -> LogDataset | ds.Dataset:
     """Return logs as a ``pyarrow.dataset.Dataset`` for query engines.
 
-    DuckDB, Polars, DataFusion and Ibis ask it for the columns and rows that a query needs. Only those columns are
+    DuckDB, Polars, DataFusion and Ibis request the columns and rows that a query needs. Only those columns are
     decoded, and bounds in the filter on topic, partition, offset, timestamp, producerId, magic and isControl skip
     partitions, segments and batches. Every query reads what the files hold by then.
 
@@ -83,15 +83,15 @@ def dataset(
         ``batches``: a row for each of Kafka's batches instead of each record. Or the name of a function of
         ``kafkalog.tables``, whose table is read at once.
     max_disorder_ms : int, optional
-        A promise about the log: no record is earlier than one before it in its partition by more than so many
-        milliseconds. With it, a filter that bounds timestamps above ends the read by the time indexes. Without it, all
-        that follows has to be looked at: under CreateTime, producers may send any timestamp, and the headers of batches
-        do not say how early their records are. A broken promise costs rows.
+        A guarantee about the log: no record is earlier than a record before it in its partition by more than so many
+        milliseconds. With it, the time indexes end a read whose filter has an upper bound on timestamps. Without it,
+        everything after the bound must be read: under CreateTime, producers may send any timestamp, and batch headers
+        do not give the earliest of their records. If the log violates this bound, rows may be missing.
     options : ReadOptions, optional
         Several options at once; keywords take precedence.
     **keywords
         Any option of :class:`kafkalog.ReadOptions`; for ``batches`` those of :func:`kafkalog.scan_batches`; for another
-        table what its function takes. ``threads`` is up to the engine if it is not given.
+        table what its function takes. The engine determines ``threads`` if it is not given.
 
     Returns
     -------
@@ -103,7 +103,7 @@ def dataset(
     FileNotFoundError
         When the path does not exist.
     ValueError
-        For arguments that make no sense, or an unknown table.
+        For invalid arguments, or an unknown table.
 
     Examples
     --------

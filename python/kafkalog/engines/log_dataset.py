@@ -321,9 +321,9 @@ class LogDataset(_Readable, ds.FileSystemDataset):  # type: ignore[misc]
     def metrics(self) -> dict[str, int]:
         """Counters of all queries since the dataset was made, or since :meth:`reset_metrics`.
 
-        ``bytes_read`` of batches, and of the headers of those that were looked at and passed over; ``bytes_skipped``,
+        ``bytes_read`` of batches, and of the headers of skipped ones; ``bytes_skipped``,
         all others of the partitions; and the counters of ``RecordReader.metrics``. A pickled copy counts for itself.
-        A disk reads in pages: where headers are looked at, more than these bytes.
+        A disk reads in pages: for headers, more than these bytes.
         """
         return self._metrics.snapshot()
 

@@ -48,7 +48,7 @@ def lazy_frame(dataset: ds.Dataset) -> pl.LazyFrame:
 
 
 class _Listener(ds.Dataset):
-    """A dataset without rows that hears which filter Polars makes of a predicate."""
+    """A dataset without rows that records the filter that Polars makes of a predicate."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema

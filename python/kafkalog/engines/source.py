@@ -40,7 +40,7 @@ _HEADER_BYTES = 61
 
 
 class Metrics:
-    """Counters of what was read and passed over, which several readers add to."""
+    """Counters of bytes read and skipped, to which several readers add."""
 
     def __init__(self) -> None:
         self._lock = Lock()

@@ -1,7 +1,7 @@
-"""Rescue: the disks of a dead cluster in, log dirs that a new cluster starts from out.
+"""Rescue: rebuilds log dirs for a new cluster from the disks of a dead one.
 
-``rescue`` is the whole of it. ``plan`` holds what it finds and decides. The package itself can be called:
-``kafkalog.rescue`` is both.
+``rescue`` is the only function; the ``plan`` of its report has the findings and decisions. The package itself can be
+called: ``kafkalog.rescue`` is both.
 """
 
 from __future__ import annotations
@@ -40,17 +40,70 @@ def rescue(
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> RescueReport:
-    """Make a cluster that starts out of the disks of a dead one.
+    """Rebuild a startable cluster from a dead cluster's disks.
 
     Every batch of every disk is read and its checksum compared; then a plan is made. The best metadata log gives
-    topics, ids, configurations, ACLs, users and quotas. For each partition the replica is taken that has every
-    acknowledged record: one in sync (ISR) or eligible (ELR) if its disk is given, and among these, or else among all,
-    the one with the latest leader epoch, then the longest. Damaged ranges are taken from other replicas with the same
+    topics, ids, configurations, ACLs, users and quotas. For each partition the replica that has every acknowledged
+    record is used: one in sync (ISR) or eligible (ELR) if its disk is given, and among these, or else among all, the
+    one with the latest leader epoch, then the longest. Damaged ranges are replaced from other replicas with the same
     history. The disks are never written.
 
     The result is a log dir of a node that is broker and controller. ``server.properties`` in it is enough to start;
     ``reassignment.json`` restores the replication factors when more brokers have joined. After an interruption the same
     call continues where the last one ended. ``kafkalog help rescue`` is a guide.
+
+    Parameters
+    ----------
+    paths : path or list of paths
+        The log dirs of the dead nodes, brokers and controllers: as many as there are.
+    out : path, optional
+        A new directory; not needed for a dry run. With one node it is the node's log dir; with several it contains one
+        for each, ``node-1`` and so on.
+    node_id : int
+        ``node.id`` of the new node, or of the first one.
+    controller, listener : str
+        ``HOST:PORT`` of the new node, for controllers and for clients.
+    cluster_id : str, optional
+        The new cluster's id. Default: the old one.
+    nodes : int
+        Number of new nodes among which the partitions are divided.
+    topics : str or iterable of str, optional
+        Rescue only these topics, and the internal ones. Default: all.
+    into : path, optional
+        Instead of a new directory, a log dir of another cluster: its broker is stopped, and it has the topics, without
+        records and with this node as their only replica. They are those of ``topics`` and ``topic_ids``; internal
+        topics are not rescued. If the node is the only voter, leader epochs and producer ids above those of the records
+        are appended to its metadata.
+    topic_ids : mapping of str to str, optional
+        The ids of topics in that cluster, if its metadata log is in another log dir of the node.
+    link : bool
+        Share the blocks of closed segments with the disks: reflinks where the file system supports them (Btrfs, XFS),
+        otherwise hard links, otherwise copies.
+    dry_run : bool
+        Only plan.
+    progress : callable, optional
+        Called periodically, in the caller's thread, with the phase (``read``, then ``written``), the bytes done and the
+        bytes in all. An exception raised by the callback aborts the operation.
+
+    Returns
+    -------
+    RescueReport
+        The findings, the decisions and the result. ``is_complete`` is False if anything that was, or may have been,
+        acknowledged is missing; ``plan.findings`` name it.
+
+    Raises
+    ------
+    FileNotFoundError
+        If a path does not exist.
+    FileExistsError
+        If ``out`` is not empty, or a partition of ``into`` has had records.
+    ValueError
+        For disks of different clusters, a directory that is not a log dir, an unknown topic; for partitions of ``into``
+        that have other replicas.
+    LogLockedError
+        If the broker of ``into`` runs.
+    OSError
+        If the new disk is full, and the like. The same call then continues.
 
     Examples
     --------

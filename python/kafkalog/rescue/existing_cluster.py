@@ -227,7 +227,7 @@ def _highest_producer_id(plan: RescuePlan) -> int:
 
 
 def _records(plan: RescuePlan, to: TargetLogDir) -> Iterator[tuple[str, int, dict[str, Any]]]:
-    """Yield what the metadata has to say, as far as it does not yet."""
+    """Yield the records that the metadata lacks."""
     for choice in plan.choices:
         version, value = to.partitions[choice.topic_id or "", choice.partition]
         epoch = choice.last_epoch

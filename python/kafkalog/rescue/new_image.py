@@ -1,6 +1,6 @@
 """The metadata of the new cluster: the old image, with its nodes gone and every partition on a new node.
 
-What stays: topics with their ids, configurations, ACLs, users, quotas, tokens, features. What goes: registrations of
+Kept are topics with their ids, configurations, ACLs, users, quotas, tokens, features. Dropped are registrations of
 brokers and controllers, and what was set for single brokers that are no nodes of the new cluster.
 """
 

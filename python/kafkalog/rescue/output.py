@@ -166,7 +166,7 @@ def unfinished_of(out: Path) -> Path:
 
 
 def fingerprint(plan: RescuePlan, options: dict[str, Any]) -> str:
-    """Return what tells one rescue from others."""
+    """Return the identity of a rescue: its disks and options."""
     return hashlib.sha256(
         repr((plan.disks, plan.image, plan.choices, plan.group_offsets, options)).encode()
     ).hexdigest()

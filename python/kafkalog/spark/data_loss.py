@@ -1,4 +1,4 @@
-"""Records that a read asks for and the log no longer has: an error, or a warning in the log (``failOnDataLoss``)."""
+"""Records that a read requests and the log no longer has: an error, or a warning in the log (``failOnDataLoss``)."""
 
 from __future__ import annotations
 

@@ -76,8 +76,8 @@ def read(
     partitions : int, list of int or {topic: [int]}, optional
         Partitions to read: of ``topics``, or by topic. Default: all.
     subscribe, subscribe_pattern, assign : optional
-        The same in the words of Spark's Kafka source, of which one may be given: names of topics, a regular expression
-        that is searched in the names, or partitions by topic.
+        The same with the options of Spark's Kafka source, of which one may be given: names of topics, a regular
+        expression that is searched in the names, or partitions by topic.
     starting_offsets : "earliest", "oldest" or dict, optional
         Offsets by topic and partition, inclusive; -2 is earliest. "oldest" also reads below the log start offset.
     ending_offsets : "latest", "high_watermark" or dict, optional

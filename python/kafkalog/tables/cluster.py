@@ -38,7 +38,7 @@ _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 def cluster_metadata(path: Paths, *, history: bool = False, secrets: bool = False) -> pa.Table:
     """Return what a broker's metadata image holds: the newest whole snapshot and the log after it, merged.
 
-    Where the newest snapshot is damaged, an older one and the log after it hold the same. What was passed over, and
+    Where the newest snapshot is damaged, an older one and the log after it hold the same. Skipped files, and
     records that cannot be applied, such as those of a newer Kafka, are in the metadata of the schema:
     ``kafkalog.unapplied`` is their number, ``kafkalog.notes`` a JSON list of lines. So it is in all tables from the
     metadata log.

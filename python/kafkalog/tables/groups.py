@@ -220,7 +220,7 @@ class _Group:
         else:
             wanted = sorted(self.members) if only is None else [each for each in only if each in self.members]
             rows = [self._member(member, names) for member in wanted]
-            # Who is gone is named without more.
+            # Removed members get a row with only their id.
             rows += [{"memberId": member} for member in only or () if member not in self.members]
         return [{**group, **row} for row in rows or [{}]]
 

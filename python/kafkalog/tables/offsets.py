@@ -118,7 +118,7 @@ def lag(path: Paths, *, on_corrupt: Literal["raise", "skip"] = "raise") -> pa.Ta
     Parameters
     ----------
     path : path or list of paths
-        As for ``consumer_offsets``. On a cluster, pass the log dirs of all brokers that are at hand.
+        As for ``consumer_offsets``. On a cluster, pass the log dirs of all available brokers.
     on_corrupt : {"raise", "skip"}
         As for ``consumer_offsets``; the end of a log that cannot be read is null then.
 

@@ -35,17 +35,17 @@ def compact(
 ) -> CompactReport:
     """Copy logs into a new log dir that a broker can mount, and compact the copy as Kafka's log cleaner does.
 
-    Of each key the last record is kept, under its offset. Kafka's rules: a partition is compacted if its topic's
-    ``cleanup.policy`` names ``compact`` and the share of bytes that were not compacted before is above
-    ``min.cleanable.dirty.ratio``. Compaction ends before the active segment, an open transaction, the high watermark of
-    the checkpoint, and segments younger than ``min.compaction.lag.ms``. Records without a key and data of aborted
+    The last record of each key is kept, under its offset. The rules are Kafka's: a partition is compacted if its
+    topic's ``cleanup.policy`` includes ``compact`` and the share of bytes that were not compacted before is above
+    ``min.cleanable.dirty.ratio``. Compaction stops before the active segment, an open transaction, the checkpointed
+    high watermark, and segments younger than ``min.compaction.lag.ms``. Records without a key and data of aborted
     transactions are removed. Tombstones and transaction markers get a delete horizon, ``delete.retention.ms`` from now,
     and are removed by the first compaction after it. Batches that lose nothing are copied byte for byte; others keep
     their codec. With ``compact,delete``, retention deletes whole segments afterwards.
 
     The source is not changed. Logs are loaded as at a broker's start, with the result of :func:`recover`; the checksum
-    of every batch that is compacted is checked, which a broker does not do. If the process is killed, ``out`` holds the
-    file ``.kafkalog-unfinished``, and the same call starts over.
+    of every compacted batch is verified, which a broker does not do. If the process is killed, ``out`` holds the file
+    ``.kafkalog-unfinished``, and the same call starts over.
 
     Parameters
     ----------
@@ -53,8 +53,8 @@ def compact(
         A log dir, or a partition's folder.
     out : path
         A new log dir. Of a log dir, Kafka's other files and folders are copied as well; a folder that keeps a broker
-        from starting is not, and the report names it. It needs room for the copy and, while a group of
-        segments is compacted, for its result.
+        from starting is not, and the report names it. It needs space for the copy and, while a group of segments is
+        compacted, for its result.
     now : int, datetime or str, optional
         The time of the compaction, in milliseconds since the epoch. Default: the system's clock.
     config : LogConfig or mapping, optional
@@ -63,24 +63,24 @@ def compact(
         in ``server.properties`` instead is in no log; give it here. Internal topics in a log dir keep their own.
     dry_run : bool
         Only report, with the figures of a run. Nothing is written, in ``out`` or elsewhere. It takes about as long as a
-        run, and some memory for what changes: a bit for each record that goes, and the indexes of the new segments.
+        run, and some memory: a bit for each dropped record, and the indexes of the new segments.
     on_corrupt : {"raise", "skip"}
         ``"raise"``: damage is an error, and so are bytes that recovery would cut. ``"skip"``: every segment is checked,
         damaged batches are left out, and the rest is compacted; the report names what was lost.
     roll : bool
-        End the active segment first, so that it can be compacted too. Kafka waits for ``segment.ms``.
+        Roll the active segment first, so that it can be compacted too. Kafka waits for ``segment.ms``.
     map_bytes : int
-        Memory for the offsets of keys, in bytes: 24 for each key, of which nine tenths are used, as of a broker's
+        Memory for the offsets of keys, in bytes: 24 per key, of which nine tenths are used, like a broker's
         ``log.cleaner.dedupe.buffer.size``. More keys take more passes. Partitions are compacted by as many threads as
         there are processors, which share this memory.
     progress : callable, optional
-        Called now and then, in the caller's thread, with ``written`` and later ``compacted``, the bytes of logs for
-        which that is done, and all; in a dry run with ``compacted`` alone. What it raises ends the work.
+        Called periodically, in the caller's thread, with the phase (``written``, then ``compacted``; in a dry run only
+        ``compacted``), the bytes done and the bytes in all. An exception raised by the callback aborts the operation.
 
     Returns
     -------
     CompactReport
-        What was kept and saved, partition by partition.
+        The records kept and bytes saved, partition by partition.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def compact(
         If a log is damaged; or another ``KafkaLogError``.
     CorruptIndexError
         If a transaction index lacks an aborted transaction: the cleaner would take its records for the latest of their
-        keys. ``rebuild_indexes`` mends it.
+        keys. ``rebuild_indexes`` repairs it.
     FileExistsError
         If ``out`` exists and is not empty.
 

@@ -50,7 +50,7 @@ class PartitionCompaction(PartitionReport):
     passes : int
         The number of passes; 0 if the log was not dirty enough.
     records_read, records_kept : int
-        Records that were looked at in all passes, and those that were kept.
+        Records that were read in all passes, and those that were kept.
     records_without_key : int
         Records that were removed because they have no key.
     segments_deleted : int
@@ -224,7 +224,7 @@ class RetainReport(CopyReport):
     Attributes
     ----------
     now_ms : int
-        The time at which retention looked at the segments, in milliseconds since the epoch.
+        The time of the retention, in milliseconds since the epoch.
     partitions : tuple of PartitionRetention
         By topic and number.
     checkpoints : tuple of CheckpointChange

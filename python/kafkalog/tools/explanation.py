@@ -25,7 +25,7 @@ def explain(
     config: Config = None,
     on_corrupt: Literal["raise", "skip"] = "raise",
 ) -> pa.Table:
-    """Explain why each segment of a log is still here, and until when. Nothing is written, locked or changed.
+    """Explain why each segment of a log still exists, and until when. Nothing is written, locked or changed.
 
     What ``retention`` calls deletable is what :func:`retain` deletes at the same time with the same settings, and what
     a broker deletes at its next check.
@@ -35,10 +35,10 @@ def explain(
     path : path
         A log dir, or a partition's folder. The metadata log, and folders that are being deleted, are left out.
     now : int, datetime or str, optional
-        The time at which retention and compaction look at the segments, in milliseconds since the epoch. Default: the
+        The time for which retention and compaction are computed, in milliseconds since the epoch. Default: the
         system's clock.
     config : LogConfig or mapping, optional
-        What to assume instead: as for :func:`retain`. Topics whose settings are unknown have Kafka's defaults.
+        Settings to assume instead, as for :func:`retain`. Topics whose settings are unknown have Kafka's defaults.
     on_corrupt : {"raise", "skip"}
         ``"skip"`` leaves out partitions that cannot be read; the schema's metadata names them: ``kafkalog.unread``, a
         JSON list of the errors.
@@ -52,15 +52,15 @@ def explain(
         * ``largestTimestamp``, and ``timestampSource``: ``index`` (the time index), ``log`` (the batches, as after an
           unclean stop) or ``mtime`` (no record has a timestamp);
         * ``retention``: ``deletable`` (now), ``waiting`` (until ``retentionTime``) or ``kept``; ``retentionRule``:
-          ``log_start``, ``size`` or ``time``; ``heldBy``: ``age``, ``older_segment`` (one before it has to go first),
-          ``size`` (only ``retention.bytes`` is set), ``unlimited``, ``cleanup_policy``, ``high_watermark``, ``active``
-          or ``tiered_storage``; ``bytesFreeable``: now;
+          ``log_start``, ``size`` or ``time``; ``heldBy``: ``age``, ``older_segment`` (one before it must be deleted
+          first), ``size`` (only ``retention.bytes`` is set), ``unlimited``, ``cleanup_policy``, ``high_watermark``,
+          ``active`` or ``tiered_storage``; ``bytesFreeable``: now;
         * ``compaction``: ``clean``, ``dirty`` or ``uncleanable``, null if the topic is not compacted;
           ``compactionHeldBy``: ``active``, ``min_lag``, ``open_transaction`` or ``high_watermark``;
-        * ``pinOffset``, ``pinTimestamp``, ``pinProducerId``: the record that holds the segment; ``pinReason``:
+        * ``pinOffset``, ``pinTimestamp``, ``pinProducerId``: the record that retains the segment; ``pinReason``:
           ``young``, ``future_timestamp``, ``seconds``, ``microseconds`` or ``nanoseconds`` (the producer's unit), or
           ``open_transaction``; ``seconds`` also of a segment that is deletable for them;
-        * of a compacted partition, ``dirtyRatio``, ``compactionDue`` (a broker's cleaner would take it) and
+        * of a compacted partition, ``dirtyRatio``, ``compactionDue`` (a broker's cleaner would select it) and
           ``compactedTo`` (the offset in the cleaner's checkpoint, null where it has none);
         * ``rolledBy``: why the segment was ended: ``size``, ``time``, ``index_full``, ``offset_overflow`` or
           ``unknown``; null for the active one;
@@ -92,7 +92,7 @@ def explain(
 
 
 def disk_usage(path: StrPath) -> pa.Table:
-    """Add up what takes up the disk in a log dir, by kind. Nothing is written, locked or changed.
+    """Add up the disk usage of a log dir, by kind. Nothing is written, locked or changed.
 
     The sums are those of ``du -b`` and ``du -B1``, as of GNU coreutils up to 9.1; later ones leave out the apparent
     size of folders.
@@ -112,9 +112,9 @@ def disk_usage(path: StrPath) -> pa.Table:
           ``delete_folder``, ``stray_folder``, ``future_folder``; ``metadata_log``, ``remote_index_cache``,
           ``log_dir_file``, ``kafkalog``, ``foreign``; ``folder``: the folders themselves; ``unreadable``: folders that
           cannot be listed;
-        * ``files``; ``bytes``, their length; ``allocatedBytes``, what the file system has set aside for them;
-        * ``bytesFreeable``: what may go now; of logs see :func:`explain`;
-        * ``removedBy``: ``broker``, ``you``, ``kafkalog`` or ``nobody``; ``advice``: how it goes.
+        * ``files``; ``bytes``, their length; ``allocatedBytes``, what the file system has allocated for them;
+        * ``bytesFreeable``: what can be freed now; for logs see :func:`explain`;
+        * ``removedBy``: ``broker``, ``you``, ``kafkalog`` or ``nobody``; ``advice``: how to remove it.
 
     Raises
     ------

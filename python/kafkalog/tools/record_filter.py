@@ -39,11 +39,11 @@ class Dropped(NamedTuple):
     ranges : list of (int, int)
         Half-open ranges of their offsets.
     records : int
-        How many they are, if that was asked.
+        Their number, if it was requested.
     end : int or None
-        The offset after the last record that was looked at; None if none had to be.
+        The offset after the last record that was read; None if none had to be.
     overlaps : bool
-        Whether whole batches were passed over, because others have their offsets.
+        True if whole batches were skipped, because others have their offsets.
     """
 
     ranges: Ranges

@@ -42,7 +42,7 @@ def recover(
     Interrupted swaps of compaction are completed or undone, missing and corrupt indexes are rebuilt, a torn tail is
     truncated after the last whole batch, and producer snapshots, leader epochs and the log dir's checkpoints (for one
     partition, its own lines) are updated. The clean-shutdown marker of a log dir stays if nothing was truncated. If
-    Kafka would not load the log, or if any whole batch would go, this raises an error and changes nothing.
+    Kafka would not load the log, or if any whole batch would be lost, this raises an error and changes nothing.
     Checksums of large segments are computed by as many threads as there are processors, four at most.
 
     Parameters
@@ -59,12 +59,12 @@ def recover(
     out : path, optional
         A new directory for the result; the source is not changed. Default: in place.
     on_loss : {"refuse", "as_kafka", "salvage"}
-        What to do if whole batches would go: because they follow a damaged batch, because a checkpoint, marker or
+        The action if whole batches would be lost: because they follow a damaged batch, because a checkpoint, marker or
         index contradicts them, or because a leftover file would take their place. ``refuse`` raises an error that
-        counts them. ``as_kafka`` does what a broker's start does; the notes of kind ``lost`` count what goes.
+        counts them. ``as_kafka`` does what a broker's start does; the notes of kind ``lost`` count the loss.
         ``salvage`` keeps every batch that is whole and in order, even if Kafka would not load the log; Kafka can load
         the result. Batches that cannot be decoded are left out, so that the result can be scanned. The notes of kind
-        ``left out`` name the bytes. A torn tail without a whole batch after the tear is no loss.
+        ``left out`` name the bytes. A torn tail is not a loss unless a whole batch follows the tear.
     salvage : bool
         Short for ``on_loss="salvage"``.
     dry_run : bool
@@ -74,7 +74,7 @@ def recover(
     producer_id_expiration_ms : int
         The broker's ``producer.id.expiration.ms``: the state of producers that were idle for longer is dropped.
     now : int, datetime or str, optional
-        The time at which producers are expired or not. Default: the system's clock.
+        The time by which producers expire. Default: the system's clock.
 
     Returns
     -------
@@ -84,9 +84,9 @@ def recover(
     Raises
     ------
     CorruptRecordError
-        If Kafka would not load the log, or whole batches would go; or another ``KafkaLogError``. Nothing is changed.
-        The error says how many batches, records and bytes would go, why, and both ways out. For a log dir, it names
-        all partitions that are refused.
+        If Kafka would not load the log, or whole batches would be lost; or another ``KafkaLogError``. Nothing is
+        changed. The error says how many batches, records and bytes would be lost, why, and what the alternatives are.
+        For a log dir, it names all partitions that are refused.
     LogLockedError
         If a broker or a writer has the log dir open.
     FileExistsError

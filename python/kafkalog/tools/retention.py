@@ -31,15 +31,15 @@ def retain(
 ) -> RetainReport:
     """Copy logs into a new log dir that a broker can mount, without the segments that a broker would delete.
 
-    Kafka's rules and their order: segments before the log start offset go, then the oldest ones while the log keeps
-    ``retention.bytes`` without them, then those whose largest timestamp is more than ``retention.ms`` ago (without
-    timestamps, the time at which the file was last modified). Whole segments go, oldest first; the first that has to
-    stay keeps all after it. Nothing above the high watermark of the checkpoint goes. If every segment goes, an empty
-    one takes their place. If ``cleanup.policy`` has no ``delete``, only segments before the log start offset go.
-
-    Segments that go are not copied, and the files that stay keep their modification times. The source is not changed.
-    Logs are loaded as at a broker's start, with the result of :func:`recover`. If the process is killed, ``out`` holds
-    the file ``.kafkalog-unfinished``, and the same call starts over.
+    The rules and their order are Kafka's: segments before the log start offset are deleted, then the oldest ones while
+    the log keeps ``retention.bytes`` without them, then those whose largest timestamp is more than ``retention.ms`` ago
+    (without timestamps, the time at which the file was last modified). Whole segments are deleted, oldest first; the
+    first one that must stay retains all those after it. Nothing above the checkpointed high watermark is deleted. If
+    all segments are deleted, an empty one replaces them. If ``cleanup.policy`` does not include ``delete``, only
+    segments before the log start offset are deleted. Deleted segments are not copied, and the remaining files keep
+    their modification times. The source is not changed. Logs are loaded as at a broker's start, with the result of
+    :func:`recover`. If the process is killed, ``out`` holds the file ``.kafkalog-unfinished``, and the same call starts
+    over.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def retain(
         A new log dir. Of a log dir, Kafka's other files and folders are copied as well; a folder that keeps a broker
         from starting is not, and the report names it.
     now : int, datetime or str, optional
-        The time at which retention looks at the segments, in milliseconds since the epoch. Default: the system's
+        The time of the retention, in milliseconds since the epoch. Default: the system's
         clock.
     config : LogConfig or mapping, optional
         A ``LogConfig``: the settings of every topic. A mapping of Kafka's names to values: these, over each topic's
@@ -58,13 +58,13 @@ def retain(
     dry_run : bool
         Only report.
     progress : callable, optional
-        Called now and then, in the caller's thread, with ``written``, the bytes of logs for which that is done, and
-        all. What it raises ends the work.
+        Called periodically, in the caller's thread, with the phase (``written``), the bytes done and the bytes in all.
+        An exception raised by the callback aborts the operation.
 
     Returns
     -------
     RetainReport
-        The deleted segments of each partition, and the rules by which they went.
+        The deleted segments of each partition, and the rules by which they were deleted.
 
     Raises
     ------

@@ -65,16 +65,16 @@ def rewrite(
     dry_run: bool = False,
     progress: Callable[[str, int, int], object] | None = None,
 ) -> RewriteReport:
-    """Copy logs into a new log dir that a broker can mount, without some records, or stored in another way.
+    """Copy logs into a new log dir that a broker can mount, without some records, or in another format.
 
-    Offsets stay. A batch that loses nothing is copied byte for byte; what loses some records is written again with its
-    own codec, and what loses all keeps its header if the state of its producer or the end of the log depends on it.
+    Offsets stay. A batch that loses nothing is copied byte for byte. A batch that loses some records is rewritten with
+    its own codec; one that loses all keeps its header if the state of its producer or the end of the log depends on it.
     All indexes are rebuilt. Control records, producer snapshots, aborted transactions and leader epochs stay. At the
-    end the result is verified, and a manifest beside it (``<out>.rewrite.json``) holds counts and the hashes of the
-    files that were written, and nothing of the records that went.
+    end the result is verified, and a manifest beside it (``<out>.rewrite.json``) contains counts and the hashes of the
+    written files, and nothing of the dropped records.
 
-    The source is not changed, and what goes is never written to ``out``. If the process is killed, ``out`` holds the
-    file ``.kafkalog-unfinished``, and the same call starts over.
+    The source is not changed, and dropped records are never written to ``out``. If the process is killed, ``out`` holds
+    the file ``.kafkalog-unfinished``, and the same call starts over.
 
     Parameters
     ----------
@@ -82,21 +82,21 @@ def rewrite(
         A log dir, or a partition's folder.
     out : path
         A new log dir. Of a log dir, Kafka's own files and the metadata log are copied as well, and nothing that may
-        hold what goes: no leftovers, no files or folders that are not Kafka's, no partition that is being deleted.
-        Partitions that are being moved (``-future``) or were set aside (``-stray``) are rewritten like the others if
-        they can be loaded. The report names everything that is left out.
+        contain dropped records: no leftovers, no files or folders that are not Kafka's, no partition that is being
+        deleted. Partitions that are being moved (``-future``) or were set aside (``-stray``) are rewritten like the
+        others if they can be loaded. The report names everything that is left out.
     drop_keys : iterable of bytes or str, or path, optional
-        Records with these keys go; a path is that of a file with one key a line.
+        Keys of the records to drop; a path is that of a file with one key per line.
     drop_key_pattern : str, optional
-        Records with a key in which this regular expression (RE2) finds something go.
+        Drops records whose key contains a match of this regular expression (RE2).
     drop : expression, str or callable, optional
-        Records for which this is true go: an expression of ``pyarrow.compute``, a condition in SQL (which needs
+        Drops records for which this is true: an expression of ``pyarrow.compute``, a condition in SQL (which needs
         DuckDB), or a function that gets a ``pyarrow.RecordBatch`` and returns a mask. The columns are those of
         ``scan``. SQL is one boolean expression over them, without subqueries; it reads nothing else.
     drop_offsets : mapping, optional
         ``{topic: {partition: [(first, end), ...]}}``, with the end excluded.
     drop_timestamps : (int or datetime or None, int or datetime or None), optional
-        Records with a timestamp from the first to before the second go. None is no bound.
+        Drops records with a timestamp from the first to before the second. None is no bound.
     topics : str or iterable of str, optional
         The topics from which records are dropped. Default: all. In a log dir Kafka's internal topics then lose only
         records with one of ``drop_keys``.
@@ -111,15 +111,16 @@ def rewrite(
         mapping, or with a ``LogConfig``, segments are rolled by these settings. Default: segments begin where the
         source's do.
     magic : 2, optional
-        Write messages of magic 0 and 1 as batches of magic 2. Default: those that lose nothing stay as they are.
+        Write messages of magic 0 and 1 as batches of magic 2. Default: those that lose nothing are unchanged.
     on_corrupt : {"raise", "skip"}
         ``skip`` leaves out what is damaged, as ``recover(salvage=True)`` does. A partition whose batches overlap is
         then copied to a temporary folder beside ``out``, to read what will be kept.
     dry_run : bool
-        Only count the records that would go, and say what would be left out.
+        Only count the records that would be dropped, and name what would be left out.
     progress : callable, optional
-        Called now and then, in the caller's thread, with ``read`` while it is found out which records go, later with
-        ``written``, the bytes of logs for which that is done, and all. What it raises ends the work.
+        Called periodically, in the caller's thread, with the phase (``read`` while the records to drop are determined,
+        then ``written``), the bytes done and the bytes in all. An exception raised by the callback aborts the
+        operation.
 
     Returns
     -------

@@ -45,7 +45,7 @@ class Soundness:
             _log.warning("in the source: %d more errors", len(self.errors) - _MOST_LOGGED)
 
     def require_aborted(self, topics: Collection[str]) -> None:
-        """Refuse transaction indexes of these topics that contradict the log: a cleaner goes by them."""
+        """Refuse transaction indexes of these topics that contradict the log: a cleaner relies on them."""
         for row in self._rows:
             if row["code"].startswith("txn-index-") and row["topic"] in topics:
                 raise CorruptIndexError(

@@ -1,4 +1,4 @@
-"""The settings of topics that maintenance goes by: the caller's, else those in the metadata log."""
+"""Topic settings for maintenance: the caller's, or those in the metadata log."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class TopicSettings:
     noted : frozenset of str
         Topics that the metadata log has.
     notes : tuple of str
-        What was passed over in the metadata log, and records of it that cannot be applied.
+        Skipped files of the metadata log, and records of it that cannot be applied.
     """
 
     others: LogConfig | None

@@ -43,8 +43,8 @@ def truncate(
     """Copy a partition up to an offset into a new log dir that a broker can mount, as Kafka's truncation does.
 
     A batch that contains the offset is removed whole. As in Kafka's memory, the reported log end offset is the offset
-    itself; no file records it, so a broker, or any other reader, continues after the last batch that is left, and the
-    checkpoints say so. The source is not changed. The result is verified.
+    itself; no file records it, so a broker, or any other reader, continues after the last remaining batch, and so do
+    the checkpoints. The source is not changed. The result is verified.
 
     Parameters
     ----------

@@ -30,11 +30,11 @@ def verify(
 ) -> pa.Table:
     """Verify every file of log dirs, partition folders or single files. Nothing is written, locked or changed.
 
-    Each file is checked by itself and against the others: batches (checksum, decompression, every record, order of
+    Each file is checked alone and against the others: batches (checksum, decompression, every record, order of
     offsets), offset, time and transaction indexes and producer snapshots against their log, leader epochs against
     the batches, segments against those before them, the log dir's checkpoints against the ends of the logs,
     identities of directories and topics against each other. The rules are those of every Kafka version from 0.8 on:
-    what a broker writes, whether it runs, was stopped or was killed, gives no finding above ``info``.
+    files of a broker that runs, was stopped or was killed give no finding above ``info``.
 
     Parameters
     ----------
@@ -55,15 +55,15 @@ def verify(
     pyarrow.Table
         One row for each finding, by file and position: ``file``, ``position`` and ``endPosition`` (bytes, null where a
         finding is about a whole file), ``severity`` (``info``, ``warning``, ``error``), ``code`` (stable, in
-        kebab-case; ``kafkalog help damage`` lists all), ``topic``, ``partition``, ``offset`` (the first one it is
-        about), ``message`` (what was expected, what was found), ``advice`` (what to do).
+        kebab-case; ``kafkalog help damage`` lists all), ``topic``, ``partition``, ``offset`` (the first one concerned),
+        ``message`` (what was expected, what was found), ``advice`` (what to do).
 
     Raises
     ------
     FileNotFoundError
         When the path does not exist.
     ValueError
-        For a directory that holds files but none of Kafka's, and for a ``kafka_version`` that is none.
+        For a directory that has files but none of Kafka's, and for an invalid ``kafka_version``.
 
     Examples
     --------
