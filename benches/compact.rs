@@ -8,8 +8,8 @@
 //! | kafka | `Cleaner.clean` of Kafka 4.3.1 with the same map, warmed up, its own process: `benches/java/KafkaLegs.java` |
 //!
 //! Each pass works on a copy; opening the log is not counted. Kafka's leg runs where `KAFKA_CLASSPATH` names its jars
-//! (`.../kafka-jars/*`) and a JDK is on the path. The first figure is wall time, the second time on the processors; medians of
-//! the rounds.
+//! (`.../kafka-jars/*`) and a JDK is on the path. The first figure is wall time, the second time on the processors;
+//! medians of the rounds.
 
 #![expect(
     clippy::expect_used,

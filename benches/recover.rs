@@ -6,8 +6,8 @@
 //! | recover | a plan of loading after an unclean stop with nothing flushed: checksums by all threads it has, indexes, producers, epochs |
 //! | kafka | `LogSegment.recover` of Kafka 4.3.1, warmed up, its own process: `benches/java/KafkaLegs.java` |
 //!
-//! Twice: with the page cache as appending leaves it, in single pages, and as reading in leaves it, in larger pieces, as
-//! after a machine's restart. `dd` has the file dropped from the cache in between.
+//! Twice: with the page cache as appending leaves it, in single pages, and as reading in leaves it, in larger pieces,
+//! as after a machine's restart. `dd` has the file dropped from the cache in between.
 //!
 //! Kafka's leg runs where `KAFKA_CLASSPATH` names its jars (`.../kafka-jars/*`) and a JDK is on the path. The first
 //! figure is wall time, the second time on the processors; medians of the rounds.

@@ -18,7 +18,7 @@ Legs:
   rust:LEG              a leg of `cargo bench --bench read`, as "rust:view" or "rust:view x2": the same reading without
                         Python
   limit                 `cargo bench --bench limit`: map the file, read it once, CRC-32C of every batch
-  java:copy java:sizes  Kafka's FileRecords, checksums verified; key and value as arrays / only looked at
+  java:copy java:sizes  Kafka's FileRecords, checksums verified; key and value as arrays / only examined
   dump:ours dump:kafka  `kafkalog dump` and Kafka's DumpLogSegments with --print-data-log, a fresh process a pass
 """
 

@@ -5,7 +5,7 @@ partitions, each of four segments, and runs the legs in turn: medians of wall an
 to the listing's. The names of files are in the kernel's cache. All legs must find what was written.
 
 Legs:
-  listing   every folder listed, every file's length asked for: what any start needs
+  listing   every folder listed, every file's length requested: what any start needs
   import    import kafkalog
   topic     kafkalog.scan of one topic, until its first batch
   offsets   kafkalog offsets

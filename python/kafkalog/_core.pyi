@@ -163,7 +163,7 @@ def write_metadata_snapshot(
     voters: str | None = None,
 ) -> str: ...
 
-# what to replay of a metadata log; what was passed over, what is missing even so (an error unless partial), how many
+# what to replay of a metadata log; what was skipped, what is missing even so (an error unless partial), how many
 # records cannot be applied, and the first of them by name
 def table_metadata(
     paths: list[str], *, history: bool = False, secrets: bool = False, partial: bool = False

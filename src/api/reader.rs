@@ -28,7 +28,7 @@ use crate::tables::topic::Show;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ScanMetrics {
-    /// Bytes of the batches that were looked at.
+    /// Bytes of the batches that were examined.
     pub bytes: u64,
     /// Batches whose records were read.
     pub batches: u64,
@@ -142,7 +142,7 @@ impl Request {
 
 #[derive(Debug)]
 enum OpenScan {
-    /// Nothing is open before the first row is asked for.
+    /// Nothing is open before the first row is requested.
     Planned(Request),
     One(Box<reader::RangeReader>),
     Many(Box<ParallelReader>),
@@ -204,8 +204,8 @@ impl OpenScan {
 /// The rows of a scan: an iterator of Arrow record batches, and a [`RecordBatchReader`].
 ///
 /// Rows come by topic, partition and offset. As an iterator it yields a [`kafkalog::Error`](crate::Error) inside
-/// [`ArrowError::ExternalError`]; [`RecordReader::next_batch`] returns it as it is. The rows before a fault come first, and
-/// after it the iterator ends.
+/// [`ArrowError::ExternalError`]; [`RecordReader::next_batch`] returns it as it is. The rows before a fault come first,
+/// and after it the iterator ends.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

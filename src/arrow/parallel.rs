@@ -296,7 +296,7 @@ impl ParallelReader {
 impl Drop for ParallelReader {
     fn drop(&mut self) {
         if self.is_forked() {
-            // No thread to wait for; what they shared with us cannot even be looked at.
+            // No thread to wait for; what they shared with us cannot even be examined.
             std::mem::forget(std::mem::take(&mut self.under_way));
             std::mem::forget(std::mem::take(&mut self.threads));
             return;

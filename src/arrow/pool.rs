@@ -1,5 +1,5 @@
-//! 64-byte aligned memory that is reused once a consumer has dropped the arrays in it. A scan whose batches are dropped soon
-//! runs in the same few blocks.
+//! 64-byte aligned memory that is reused once a consumer has dropped the arrays in it. A scan whose batches are dropped
+//! soon runs in the same few blocks.
 
 #![expect(
     unsafe_code,
@@ -26,7 +26,7 @@ const LINE: usize = 64;
 /// Memory of earlier batches' columns.
 static SPARE: BlockPool<CacheLine> = BlockPool::new(24 << 20);
 
-/// Memory being written to; none before it is asked for.
+/// Memory being written to; none before it is requested.
 #[derive(Debug)]
 pub(crate) struct PooledBlock {
     lines: Vec<CacheLine>,
@@ -50,8 +50,8 @@ impl PooledBlock {
         }
     }
 
-    /// For the next batch of a column whose last one, in this block, took `used` bytes. Batches vary, and the last one of a
-    /// range is small, so the size falls slowly.
+    /// For the next batch of a column whose last one, in this block, took `used` bytes. Batches vary, and the last one
+    /// of a range is small, so the size falls slowly.
     #[must_use]
     pub(crate) fn next(&self, used: usize) -> Self {
         Self::new(
@@ -138,8 +138,8 @@ impl PooledBlock {
         let bytes: &[u8] = bytemuck::cast_slice(&owner.0);
         let len = len.min(bytes.len());
         let start = NonNull::from(bytes).cast::<u8>();
-        // SAFETY: `start` begins at least `len` initialised bytes of a vector that `owner` holds and nothing changes any
-        // more; moving the Arc does not move them, and the buffer keeps the Arc.
+        // SAFETY: `start` begins at least `len` initialised bytes of a vector that `owner` holds and nothing changes
+        // any more; moving the Arc does not move them, and the buffer keeps the Arc.
         unsafe { Buffer::from_custom_allocation(start, len, owner) }
     }
 }

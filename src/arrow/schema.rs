@@ -58,7 +58,7 @@ pub enum Filling {
     ControlText(fn(&RecordSlot, &[u8]) -> Option<&'static str>),
     /// `bool`: the same for all records of a batch.
     Flag(fn(&BatchHeader) -> bool),
-    /// `timestamp[UTC]` in the unit asked for.
+    /// `timestamp[UTC]` in the requested unit.
     Timestamp,
     /// Numbers of this type.
     Numbers(DataType, FixedColumn),

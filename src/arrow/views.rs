@@ -327,7 +327,7 @@ fn halves(bytes: &[u8; 16]) -> (u64, u64) {
     )
 }
 
-/// Mask of the bytes at hand that a view of `len` bytes keeps.
+/// Mask of the given bytes that a view of `len` bytes keeps.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "the view loop is this")]
 fn kept_inline(len: u32) -> [u64; 2] {

@@ -7,7 +7,7 @@
 //! | 1 | FLG | bits 7-6 version 01, 5 independent, 4 block checksum, 3 content size, 2 content checksum, 1-0 zero |
 //! | 1 | BD | bits 6-4: 4 to 7 for 64 KiB to 4 MiB; others zero |
 //! | 8 | content size | if flagged; skipped |
-//! | 1 | HC | second byte of xxHash32 over FLG to content size; not looked at for magic 0 |
+//! | 1 | HC | second byte of xxHash32 over FLG to content size; not examined for magic 0 |
 //! | repeated | u32 length (top bit: stored), block, xxHash32 if flagged | |
 //! | 4 | 0 | end; what follows is ignored, the content checksum too |
 
@@ -185,7 +185,8 @@ impl Lz4 {
 
     /// Decodes one compressed block after what the buffer holds.
     ///
-    /// liblz4 decodes, as for Kafka, and says only that it cannot: lz4_flex then says whether there was too little room.
+    /// liblz4 decodes, as for Kafka, and says only that it cannot: lz4_flex then says whether there was too little
+    /// room.
     fn block(
         &mut self,
         block: &[u8],

@@ -11,7 +11,7 @@ use crate::types::{Offset, Position};
 pub struct Location {
     /// The file or folder.
     pub path: Option<PathBuf>,
-    /// The byte in it; relative to the bytes at hand until a layer above shifts it.
+    /// The byte in it; relative to the given bytes until a layer above shifts it.
     pub position: Option<Position>,
     /// The offset of the record or batch, where one is known.
     pub offset: Option<Offset>,
@@ -61,7 +61,7 @@ pub struct Fault {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InternalFault {
-    /// The file at hand, where one is known.
+    /// The current file, where one is known.
     pub path: Option<PathBuf>,
     /// The expected and the actual value.
     pub message: String,

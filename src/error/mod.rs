@@ -28,7 +28,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Error {
     /// Bytes of a `.log` contradict their checksum, their structure or their neighbours.
     CorruptRecord(Box<Fault>),
-    /// An index, snapshot or checkpoint that was asked for by itself is unsound.
+    /// An index, snapshot or checkpoint that was requested by itself is unsound.
     CorruptIndex(Box<Fault>),
     /// A batch is whole, yet its records break the format (Kafka's `InvalidRecordException`).
     InvalidRecord(Box<Fault>),
@@ -135,7 +135,7 @@ impl Error {
         })
     }
 
-    /// [`Error::CorruptRecord`] at a position relative to the bytes at hand.
+    /// [`Error::CorruptRecord`] at a position relative to the given bytes.
     #[cold]
     pub fn corrupt(
         what: &'static str,
@@ -179,7 +179,7 @@ impl Error {
         Self::CorruptIndex(Self::fault_without_position(what, expected, found))
     }
 
-    /// [`Error::InvalidRecord`] at a position relative to the bytes at hand.
+    /// [`Error::InvalidRecord`] at a position relative to the given bytes.
     #[cold]
     pub fn invalid(
         what: &'static str,
@@ -200,7 +200,7 @@ impl Error {
         Self::InvalidRecord(Self::fault_without_position(what, expected, found))
     }
 
-    /// [`Error::UnsupportedFormat`] at a position relative to the bytes at hand.
+    /// [`Error::UnsupportedFormat`] at a position relative to the given bytes.
     #[cold]
     pub fn unsupported(
         what: &'static str,

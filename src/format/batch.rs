@@ -55,7 +55,7 @@ pub(crate) const MAGIC_AT: usize = 16;
 pub(crate) const HEADER_SIZE_UP_TO_MAGIC: usize = MAGIC_AT + 1;
 
 const EPOCH_AT: usize = LOG_OVERHEAD;
-/// Magic 2: where the checksum stands.
+/// Magic 2: position of the checksum.
 pub const CRC_AT: usize = HEADER_SIZE_UP_TO_MAGIC;
 /// Magic 2: where the checksummed bytes begin.
 pub const ATTRIBUTES_AT: usize = CRC_AT + 4;
@@ -65,17 +65,17 @@ const MAX_TIMESTAMP_AT: usize = BASE_TIMESTAMP_AT + 8;
 const PRODUCER_ID_AT: usize = MAX_TIMESTAMP_AT + 8;
 const PRODUCER_EPOCH_AT: usize = PRODUCER_ID_AT + 8;
 const BASE_SEQUENCE_AT: usize = PRODUCER_EPOCH_AT + 2;
-/// Magic 2: where the number of records stands.
+/// Magic 2: position of the number of records.
 pub(crate) const RECORDS_COUNT_AT: usize = BASE_SEQUENCE_AT + 4;
 /// Magic 2: header size, where the records begin (`RECORD_BATCH_OVERHEAD`).
 pub const RECORD_BATCH_OVERHEAD: usize = RECORDS_COUNT_AT + 4;
 const _: () = assert!(RECORD_BATCH_OVERHEAD == 61);
 
-/// Magic 0 and 1: where the checksum stands.
+/// Magic 0 and 1: position of the checksum.
 pub(crate) const LEGACY_CRC_AT: usize = LOG_OVERHEAD;
-/// Magic 0 and 1: where the attributes stand.
+/// Magic 0 and 1: position of the attributes.
 pub(crate) const LEGACY_ATTRIBUTES_AT: usize = MAGIC_AT + 1;
-/// Magic 1: where the timestamp stands.
+/// Magic 1: position of the timestamp.
 pub(crate) const LEGACY_TIMESTAMP_AT: usize = LEGACY_ATTRIBUTES_AT + 1;
 /// Smallest length field Kafka accepts (`LegacyRecord.RECORD_OVERHEAD_V0`): crc, magic, attributes, two null lengths.
 pub(crate) const MIN_LENGTH: i32 = 14;
@@ -92,7 +92,7 @@ pub struct BatchHeader {
     pub size: usize,
     /// Leader epoch, -1 unknown.
     pub partition_leader_epoch: i32,
-    /// 0, 1 or 2; anything above is walked as 2, as Kafka does, and refused when its records are asked for.
+    /// 0, 1 or 2; anything above is walked as 2, as Kafka does, and refused when its records are requested.
     pub magic: u8,
     /// Stored checksum.
     pub crc: u32,
@@ -155,7 +155,7 @@ impl BatchHeader {
 
     /// The whole size of the batch that begins at `head` in a file that has `left` bytes from there on, as Kafka walks
     /// it (`FileLogInputStream.nextBatch`); `None` where the batch is incomplete. The very last 17 bytes are never
-    /// looked at.
+    /// examined.
     ///
     /// # Errors
     /// As [`BatchHeader::peek_size`].

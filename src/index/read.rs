@@ -71,8 +71,8 @@ impl<E: IndexEntry<N>, const N: usize> ReadIndex<E, N> {
     /// As [`ReadIndex::open`].
     ///
     /// # Safety
-    /// As [`Mapping::open`](crate::io::mapping::Mapping::open), for as long as the index and its clones live: no process cuts
-    /// the index of a closed segment, or writes to it.
+    /// As [`Mapping::open`](crate::io::mapping::Mapping::open), for as long as the index and its clones live: no
+    /// process cuts the index of a closed segment, or writes to it.
     #[expect(unsafe_code, reason = "the caller knows whether the segment is closed")]
     pub unsafe fn map(path: &Path, base_offset: Offset) -> Result<Self> {
         // SAFETY: the caller's.
@@ -93,7 +93,7 @@ impl<E: IndexEntry<N>, const N: usize> ReadIndex<E, N> {
         Ok(Self::over(slots, base_offset))
     }
 
-    /// An index over bytes at hand.
+    /// An index over given bytes.
     #[must_use]
     pub fn from_bytes(bytes: Vec<u8>, base_offset: Offset) -> Self {
         Self::over(Slots::from_bytes(bytes, E::is_tail), base_offset)

@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::error::{Error, Result};
 
-/// Opens a file for reading, and tells what there is to know about it.
+/// Opens a file for reading, and returns its metadata.
 ///
 /// # Errors
 /// As [`open_as`].
@@ -17,7 +17,7 @@ pub(crate) fn open(path: &Path) -> io::Result<(File, Metadata)> {
     open_as(path, File::options().read(true))
 }
 
-/// Opens a file, and tells what there is to know about it.
+/// Opens a file, and returns its metadata.
 ///
 /// # Errors
 /// What the operating system reports; for what is not a regular file, what it would report at the first read.

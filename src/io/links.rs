@@ -35,7 +35,7 @@ pub(crate) fn detach(disk: &Disk, file: &File, path: &Path) -> Result<Option<Fil
         Ok(own)
     });
     let own = made.inspect_err(|_| {
-        // It is of no use, and takes room that may be lacking. The error that counts is the first one.
+        // It is useless, and takes room that may be lacking. The error that counts is the first one.
         let _ = disk.remove(&new);
     })?;
     disk.sync_folder(folder_of(path))?;

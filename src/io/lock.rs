@@ -196,7 +196,7 @@ impl Drop for PartitionClaim {
     }
 }
 
-/// Opens and locks the file, and tells whether it was created. One that its former holder removed between the two is
+/// Opens and locks the file, and returns whether it was created. One that its former holder removed between the two is
 /// not the one others will open.
 fn lock_file(path: &Path) -> Result<(File, bool)> {
     for _ in 0..TRIES {
@@ -215,7 +215,7 @@ fn lock_file(path: &Path) -> Result<(File, bool)> {
     })
 }
 
-/// Opens the file, and tells whether it was created for this.
+/// Opens the file, and returns whether it was created for this.
 fn opened(path: &Path) -> io::Result<(File, bool)> {
     let mut options = File::options();
     match open_as(path, options.read(true).write(true).create_new(true)) {
@@ -243,7 +243,7 @@ fn is_at(_: &File, _: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Returns whether the lock was to be had.
+/// Returns whether the lock could be taken.
 #[cfg(unix)]
 fn try_lock(file: &File) -> io::Result<bool> {
     use rustix::fs::{FlockOperation, fcntl_lock};

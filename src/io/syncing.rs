@@ -82,7 +82,7 @@ impl SyncQueue {
 }
 
 impl Syncing {
-    /// Starts the thread; `None` where there is none to be had.
+    /// Starts the thread; `None` where none is available.
     pub(super) fn start() -> Option<Self> {
         let shared = Arc::<SyncQueue>::default();
         let of_thread = Arc::clone(&shared);

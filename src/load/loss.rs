@@ -10,7 +10,7 @@ use crate::types::{Offset, Position};
 /// Action if loading would remove whole batches from a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnLoss {
-    /// Raise an error and change nothing. A torn tail without a whole batch after the tear is no loss, and is cut.
+    /// Raise an error and change nothing. A torn tail without a whole batch after the tear is not a loss, and is cut.
     #[default]
     Refuse,
     /// Do what a broker's start does, and refuse only where it does not load the log.
@@ -19,7 +19,7 @@ pub enum OnLoss {
     Salvage,
 }
 
-/// The two ways out of a refusal.
+/// The two alternatives of a refusal.
 pub(crate) const WAYS_OUT: &str = "nothing was changed; in recover, salvage keeps every batch that is whole and in order \
                                    (--salvage, on_loss=\"salvage\"), and as_kafka does what a broker's start does \
                                    (--as-kafka, on_loss=\"as_kafka\")";
@@ -92,7 +92,7 @@ impl fmt::Display for Loss {
     }
 }
 
-/// The error of a refusal, without the ways out. Where a segment would be cut, it says why, and at which offset.
+/// The error of a refusal, without the alternatives. Where a segment would be cut, it says why, and at which offset.
 pub(super) fn refusal(
     losses: &[Loss],
     damage: Option<(&str, Offset)>,

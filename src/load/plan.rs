@@ -55,7 +55,7 @@ impl Plan {
     /// The plan of a log that is loaded.
     ///
     /// # Errors
-    /// Why it is not; where that is a loss, with the ways out.
+    /// Why it is not; where that is a loss, with the alternatives.
     pub(crate) fn loaded(self) -> Result<Self> {
         match self.outcome {
             Err(error) if self.losses.is_empty() => Err(error),

@@ -263,8 +263,8 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// New segments of the batches of one, each from the first one on that does not fit into the one before; `None` where
-    /// a batch is not whole, or fits into none.
+    /// New segments of the batches of one, each from the first one on that does not fit into the one before; `None`
+    /// where a batch is not whole, or fits into none.
     fn parts_of(&self, old: &PlannedSegment) -> Result<Option<Vec<PlannedSegment>>> {
         let folder = &self.folder;
         let log = folder.get(&old.name(FileKind::Log));

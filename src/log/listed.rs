@@ -258,7 +258,7 @@ impl ListedLog {
     }
 
     /// Refuses a log start beyond the log's end: it would hide every record. A broker would delete them
-    /// (`LogLoader.recoverLog`). No file is looked at where the start lies in a segment before the last one.
+    /// (`LogLoader.recoverLog`). No file is examined where the start lies in a segment before the last one.
     ///
     /// # Errors
     /// `CorruptIndex`; what [`ListedLog::log_end_offset`] finds.

@@ -34,7 +34,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// Length and modification time.
 pub(super) type Stat = (u64, TimestampMs);
 
-/// The segment files of a folder by name; only logs have been looked at.
+/// The segment files of a folder by name; only logs have been examined.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Listing {
     logs: BTreeMap<FileName, Stat>,
@@ -126,7 +126,7 @@ impl Listing {
         Ok(found)
     }
 
-    /// Returns whether files are on their way in or out, or an index stands without its log.
+    /// Returns whether files are being added or removed, or an index stands without its log.
     fn moves(&self) -> bool {
         let log_of = |name: &FileName| FileName::new(name.offset, FileKind::Log);
         let orphan = |name: &FileName| {

@@ -63,7 +63,7 @@ impl OutputKind {
 /// The path without links and dots. Of components that do not exist, `..` removes the one before it.
 ///
 /// # Errors
-/// `Io` where a directory on the way cannot be looked at.
+/// `Io` where a directory on the way cannot be examined.
 pub(crate) fn resolve(path: &Path) -> io::Result<PathBuf> {
     let mut real = PathBuf::new();
     for component in std::path::absolute(path)?.components() {
@@ -140,7 +140,7 @@ pub(crate) fn check_output<S: AsRef<Path>>(
 /// with such a name in its log dir does not start (`LogManager.loadLogs`). So is a partition folder itself.
 ///
 /// # Errors
-/// `InvalidArgument`; `Io` where a directory on the way cannot be looked at.
+/// `InvalidArgument`; `Io` where a directory on the way cannot be examined.
 pub(crate) fn check_log_dir(log_dir: &Path) -> Result<()> {
     if log_dir.is_dir() {
         LogDir::check(log_dir)?;

@@ -12,7 +12,7 @@
 //! | any other | not at all |
 //!
 //! Of a compaction that a crash cut short the live logs count, if they are all there; of those that are gone, the swap.
-//! Checksums are compared, so every file in question is read; a folder without swaps is not looked at.
+//! Checksums are compared, so every file in question is read; a folder without swaps is not examined.
 
 use std::collections::VecDeque;
 

@@ -108,7 +108,7 @@ pub(super) fn with_signals<T>(work: impl FnOnce() -> T) -> (T, Option<PyErr>) {
     with_progress(None, work)
 }
 
-/// As [`with_signals`], and tells a function meanwhile how far the work has come; what that raises ends the work too.
+/// As [`with_signals`], and tells a function meanwhile the progress; what that raises ends the work too.
 pub(super) fn with_progress<T>(
     telling: Option<Telling>,
     work: impl FnOnce() -> T,

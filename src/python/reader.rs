@@ -67,7 +67,7 @@ impl fmt::Display for ReadFailure {
 /// The stream as arrow-rs exports it. It catches panics: in an `extern "C"` callback one would abort the process.
 struct Stream {
     schema: SchemaRef,
-    /// Opens its files when the first batch is asked for; `None` at the end.
+    /// Opens its files when the first batch is requested; `None` at the end.
     reader: Option<RecordReader>,
     shared: Arc<Mutex<StreamState>>,
     is_interrupted: bool,

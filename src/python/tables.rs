@@ -17,8 +17,8 @@ use crate::tables::plan::plan;
 use crate::tables::topic::{Show, Topic};
 use crate::tables::{open_transactions, producers};
 
-/// Reads and decodes the records of internal topics as a stream; with `embedded` also what consumers wrote into the records
-/// of their classic group.
+/// Reads and decodes the records of internal topics as a stream; with `embedded` also what consumers wrote into the
+/// records of their classic group.
 #[pyfunction]
 #[pyo3(signature = (paths, *, topics=None, secrets=false, embedded=false))]
 #[expect(
@@ -38,12 +38,12 @@ pub(super) fn table_records(
     Ok(RecordStream::new(Request::Tables { ranges, show }))
 }
 
-/// Files that were passed over, what is missing even so, the number of records that cannot be applied, and their
+/// Files that were skipped, what is missing even so, the number of records that cannot be applied, and their
 /// descriptions.
 type ReplayNotes = (Vec<String>, Option<String>, u64, Vec<String>);
 
-/// Reads what there is to replay of a metadata log, with `history` as many changes as there are: the newest snapshot that is
-/// whole, and the log from its end on. What is missing is an error, unless a `partial` state is wanted.
+/// Reads what there is to replay of a metadata log, with `history` as many changes as there are: the newest snapshot
+/// that is whole, and the log from its end on. What is missing is an error, unless a `partial` state is wanted.
 #[pyfunction]
 #[pyo3(signature = (paths, *, history=false, secrets=false, partial=false))]
 #[expect(
@@ -86,8 +86,8 @@ pub(super) fn table_metadata(
     Ok((RecordStream::new(request), said))
 }
 
-/// Replays the offsets of `__consumer_offsets` as a stream: with `history` every change, else without `pending` only those
-/// that were committed.
+/// Replays the offsets of `__consumer_offsets` as a stream: with `history` every change, else without `pending` only
+/// those that were committed.
 #[pyfunction]
 #[pyo3(signature = (paths, *, history=false, pending=true))]
 #[expect(

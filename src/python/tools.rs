@@ -32,7 +32,7 @@ pub(super) fn run<T: Send>(py: Python<'_>, step: impl FnOnce() -> Result<T> + Se
     run_telling(py, None, &Arc::default(), step)
 }
 
-/// As [`run`], and tells a function meanwhile how far the work has come.
+/// As [`run`], and tells a function meanwhile the progress.
 fn run_telling<T: Send>(
     py: Python<'_>,
     function: Option<Py<PyAny>>,
@@ -194,8 +194,8 @@ pub(super) fn check_free(py: Python<'_>, source: PathBuf, out: PathBuf) -> PyRes
 /// Half-open ranges of offsets.
 type OffsetRanges = Vec<(i64, i64)>;
 
-/// Writes a log dir or a partition into a new log dir, without the records of these offsets or with other settings; folders
-/// by their names, those left out with the reason.
+/// Writes a log dir or a partition into a new log dir, without the records of these offsets or with other settings;
+/// folders by their names, those left out with the reason.
 #[pyfunction]
 #[pyo3(signature = (
     path, out, *, now_ms, drops=Vec::new(), left_out=Vec::new(), rerolls=false, raises=false, dry_run=false,

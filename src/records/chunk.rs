@@ -382,7 +382,7 @@ impl Chunk {
     }
 
     /// Adds as many records decoded elsewhere as there is room for, keeping offsets in `from..to`; returns how many of
-    /// `decoded` it looked at.
+    /// `decoded` it examined.
     pub(crate) fn extend(
         &mut self,
         decoded: &[RecordSlot],

@@ -28,13 +28,13 @@ use crate::types::{Compression, NO_TIMESTAMP, Offset, TimestampMs, TimestampType
 /// Treatment of a batch (`MemoryRecords.RecordFilter.BatchRetention`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchRetention {
-    /// Its bytes stay; its records are not looked at.
+    /// Its bytes stay; its records are not examined.
     Keep,
-    /// It goes; its records are not looked at.
+    /// It goes; its records are not examined.
     Delete,
-    /// Its records are asked for; without any the header stays.
+    /// Its records are requested; without any the header stays.
     RetainEmpty,
-    /// Its records are asked for; without any it goes.
+    /// Its records are requested; without any it goes.
     DeleteEmpty,
 }
 
@@ -83,7 +83,7 @@ pub trait RecordFilter {
 pub struct FilterRules {
     /// Delete horizon of tombstones and markers that are met for the first time; `None`: no batch gets one.
     pub delete_horizon_ms: Option<TimestampMs>,
-    /// The codec of all batches whose records are asked for; `None`: each keeps its own, at the default level.
+    /// The codec of all batches whose records are requested; `None`: each keeps its own, at the default level.
     pub codec: Option<Codec>,
     /// Messages of magic 0 and 1 of which none goes stay as they are.
     pub keeps_legacy: bool,
@@ -112,7 +112,7 @@ pub enum FilteredBatch {
 pub struct Filtered {
     /// Result for the batch.
     pub outcome: FilteredBatch,
-    /// Records that were asked for.
+    /// Records that were requested.
     pub records_read: u64,
     /// Those of them that stay.
     pub records_kept: u64,

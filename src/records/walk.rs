@@ -70,7 +70,7 @@ impl RecordDecoder {
     }
 
     /// Decodes records into `out` until it is full or the batch is done; returns how many. Bytes of `source` after
-    /// the records may be looked at, never used.
+    /// the records may be examined, never used.
     ///
     /// # Errors
     /// `InvalidRecord` as Kafka's `DefaultRecord.readFrom` and `DefaultRecordBatch.iterator` have it; positions are

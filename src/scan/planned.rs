@@ -16,7 +16,7 @@ use crate::types::{Offset, Position};
 #[derive(Debug)]
 pub(crate) struct PlannedSegments {
     ranges: IntoIter<PartitionRange>,
-    /// The one at hand; its segments are in `segments`, as far as they are to come.
+    /// The current one; its segments are in `segments`, as far as they are to come.
     range: PartitionRange,
     segments: IntoIter<SegmentRange>,
     opening: Opening,
@@ -24,7 +24,7 @@ pub(crate) struct PlannedSegments {
     last: Option<SegmentSource>,
     /// End of the segment of the last turn, if it was read as planned; `None` also before the first of a range.
     ended: Option<Ended>,
-    /// Offsets of the partition at hand below this were given, or are not wanted.
+    /// Offsets of the current partition below this were given, or are not wanted.
     floor: Offset,
     /// The open segment gives nothing at or above this.
     ceiling: Offset,

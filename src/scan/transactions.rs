@@ -19,7 +19,7 @@
 //! # Last stable offset
 //! The first offset of the oldest transaction that is undecided at the end, or the end. The end is the high watermark;
 //! a log without a broker is read up to its last whole batch, so that takes its place unless the checkpointed one is
-//! asked for. What was open at an offset is in the newest snapshot at or below it, and in the batches from there on.
+//! requested. What was open at an offset is in the newest snapshot at or below it, and in the batches from there on.
 //!
 //! Sources: `UnifiedLog.lastStableOffset`, `UnifiedLog.rebuildProducerState`, `TransactionIndex.collectAbortedTxns`,
 //! `CompletedFetch.nextFetchedRecord`.
@@ -391,7 +391,7 @@ impl<'a> LogTransactions<'a> {
         Ok(found)
     }
 
-    /// The map through which a segment was looked at, if one is kept.
+    /// The map through which a segment was examined, if one is kept.
     pub(super) fn map_of(&self, segment: &LogSegment) -> KeptMap {
         let kept = self.maps.get(&segment.file_name);
         kept.cloned().unwrap_or_default()

@@ -64,7 +64,7 @@ pub(super) struct Ahead {
 
 impl Ahead {
     /// Starts threads on the bytes of `file` from `begin`, where a batch begins, to `end`; `None` where they would not
-    /// help, or there are none to be had.
+    /// help, or none are available.
     pub(super) fn start(file: &Arc<dyn ReadFile>, begin: Position, end: Position) -> Option<Self> {
         let threads = processors().min(MAX_THREADS);
         if threads < 2 || end.saturating_sub(begin) < MIN_BYTES {

@@ -48,10 +48,10 @@ pub struct BatchCursor {
     asks_at: Position,
     /// No batch may begin below this offset.
     floor: Offset,
-    /// The floor that the last batch was held against.
+    /// The floor that the last batch was compared with.
     floor_before: Offset,
     epoch: i32,
-    /// The epoch that the last batch was held against.
+    /// The epoch that the last batch was compared with.
     epoch_before: i32,
     ended: bool,
 }
@@ -151,7 +151,7 @@ impl BatchCursor {
         }
     }
 
-    /// The next batch's position and header. Its bytes are all there; its checksum has not been looked at.
+    /// The next batch's position and header. Its bytes are all there; its checksum has not been examined.
     ///
     /// # Errors
     /// `CorruptRecord`, `UnsupportedFormat` (magic above 2), `Io`. After an error the cursor stays where it is.

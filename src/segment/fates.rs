@@ -131,7 +131,7 @@ pub(crate) struct GivenTransactions {
 }
 
 impl GivenTransactions {
-    /// Forgets all: markers may have been passed over since, or another partition begins.
+    /// Forgets all: markers may have been skipped since, or another partition begins.
     pub(crate) fn clear(&mut self) {
         self.producers.clear();
     }

@@ -51,8 +51,8 @@ impl<S: Storage, E: Entry<W>, const W: usize> LazyIndex<S, E, W> {
         }
     }
 
-    /// Has what was written in the file, if anybody looked at it; then closes it, as long as it is, as the file is about to
-    /// take this name.
+    /// Has what was written in the file, if anybody examined it; then closes it, as long as it is, as the file is about
+    /// to take this name.
     pub(super) fn rename(&mut self, name: String) -> Result<()> {
         if let Some(mut index) = self.index.take() {
             index.flush()?;

@@ -57,7 +57,7 @@ pub struct TimestampedRecord {
 pub struct SegmentLookup<'a> {
     segment: Cow<'a, LogSegment>,
     source: SegmentSource,
-    /// From batch to batch, past damage where that is asked for.
+    /// From batch to batch, past damage if requested.
     steps: HeaderSteps,
     decoder: BatchDecoder,
     /// Opened at the first need; `None` where there is none to open.
@@ -281,7 +281,7 @@ impl<'a> SegmentLookup<'a> {
         }
     }
 
-    /// The records of a batch, as numbers. Its checksum is looked at first.
+    /// The records of a batch, as numbers. Its checksum is examined first.
     fn records(&mut self, position: Position, header: &BatchHeader) -> Result<Vec<RecordSlot>> {
         let batch = self.source.bytes(position, header.size)?;
         let checked = header.ensure_valid(batch);
@@ -293,7 +293,7 @@ impl<'a> SegmentLookup<'a> {
         })
     }
 
-    /// As [`SegmentLookup::records`]; none of a damaged batch that is to be passed over.
+    /// As [`SegmentLookup::records`]; none of a damaged batch that is to be skipped.
     fn records_if_sound(
         &mut self,
         position: Position,

@@ -21,7 +21,7 @@ pub struct Metrics {
     pub segments: u64,
     /// Planned segments that retention removed before they were read.
     pub segments_lost: u64,
-    /// Bytes passed over as damaged.
+    /// Bytes skipped as damaged.
     pub bytes_lost: u64,
     /// Ranges of them.
     pub lost: u64,
@@ -44,7 +44,7 @@ impl Metrics {
         self.lost = self.lost.saturating_add(other.lost);
     }
 
-    /// Counts a range that is passed over as damaged.
+    /// Counts a range that is skipped as damaged.
     pub(crate) const fn lose(&mut self, bytes: u64) {
         self.bytes_lost = self.bytes_lost.saturating_add(bytes);
         self.lost = self.lost.saturating_add(1);

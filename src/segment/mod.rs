@@ -82,7 +82,7 @@ pub struct LogSegment {
     pub has_time_index: bool,
     /// Action on damage on the way to an answer.
     pub on_corrupt: OnCorrupt,
-    /// The largest timestamp in it, once it was asked for.
+    /// The largest timestamp in it, once requested.
     max_timestamp: OnceLock<TimestampMs>,
 }
 
@@ -167,7 +167,7 @@ impl LogSegment {
         self.folder.join(name.to_string())
     }
 
-    /// The largest timestamp in it, if it was asked for before.
+    /// The largest timestamp in it, if it was requested before.
     #[must_use]
     pub fn known_max_timestamp(&self) -> Option<TimestampMs> {
         self.max_timestamp.get().copied()

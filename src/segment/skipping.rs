@@ -69,12 +69,12 @@ impl FileSurvey {
     }
 }
 
-/// A batch that was passed over on its header, which its checksum has not confirmed.
+/// A batch that was skipped on its header, which its checksum has not confirmed.
 #[derive(Debug)]
 pub(super) struct Unread {
     pub(super) position: Position,
     pub(super) header: BatchHeader,
-    /// The offset that it was held against.
+    /// The offset that it was compared with.
     pub(super) floor: Offset,
 }
 
@@ -91,7 +91,7 @@ struct Walking<'a> {
     unread: &'a mut Option<Unread>,
 }
 
-/// As [`BatchCursor::next_into`], past damage where that is asked for. On undamaged bytes this is the cursor's own step
+/// As [`BatchCursor::next_into`], past damage if requested. On undamaged bytes this is the cursor's own step
 /// and one comparison; what happens seldom is called, not inlined.
 ///
 /// # Errors
@@ -276,7 +276,7 @@ impl Skipping {
         }
     }
 
-    /// Returns whether no later batch shows that the one at hand has a wrong offset or epoch.
+    /// Returns whether no later batch shows that the current one has a wrong offset or epoch.
     fn is_in_order(&mut self, steps: &mut Walking<'_>) -> Result<bool> {
         let Walking {
             cursor,
@@ -339,7 +339,7 @@ impl Skipping {
         }
     }
 
-    /// Returns whether bytes were passed over since the last batch that was found.
+    /// Returns whether bytes were skipped since the last batch that was found.
     #[inline]
     pub(super) const fn is_after_loss(&self) -> bool {
         self.open.is_some()
@@ -385,7 +385,7 @@ impl Skipping {
     }
 }
 
-/// A [`BatchCursor`]'s steps through a segment, past damage where that is asked for.
+/// A [`BatchCursor`]'s steps through a segment, past damage if requested.
 #[derive(Debug)]
 pub(crate) struct HeaderSteps {
     skipping: Option<Skipping>,
@@ -439,7 +439,7 @@ impl HeaderSteps {
         )
     }
 
-    /// Returns whether an error is only that of one batch, after which the next one may be asked for.
+    /// Returns whether an error is only that of one batch, after which the next one may be requested.
     pub(crate) const fn passes_over(&self, error: &Error) -> bool {
         self.skipping.is_some() && is_damage(error)
     }

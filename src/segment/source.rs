@@ -41,7 +41,7 @@ pub(crate) enum Copying {
 pub enum Access {
     /// Everything will be read: windows that fit the second-level cache.
     Records,
-    /// Only headers will be looked at: small windows.
+    /// Only headers will be examined: small windows.
     Headers,
     /// Only headers that lie far apart: windows with room for a header and a marker.
     FarHeaders,
@@ -95,9 +95,9 @@ pub struct SegmentSource {
     start: Position,
     /// The region holds all bytes from `start` up to here.
     ready: Position,
-    /// Windows end here unless more is asked for.
+    /// Windows end here unless more is requested.
     end: Position,
-    /// True if a copy was asked for.
+    /// True if a copy was requested.
     wants_copy: bool,
     origin: Origin,
 }
@@ -244,7 +244,7 @@ impl SegmentSource {
         self.planned
     }
 
-    /// Read by copy, so that every region asked for takes memory.
+    /// Read by copy, so that every region requested takes memory.
     #[must_use]
     pub const fn is_copied(&self) -> bool {
         matches!(self.origin, Origin::Copied { .. })
@@ -277,7 +277,7 @@ impl SegmentSource {
         Ok((&self.region, usize::try_from(at).unwrap_or(usize::MAX)))
     }
 
-    /// The region that was asked for last.
+    /// The region that was requested last.
     #[inline]
     #[must_use]
     pub(crate) const fn held(&self) -> &Region {

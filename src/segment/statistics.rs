@@ -47,7 +47,7 @@ pub struct SegmentStatistics {
     pub transactional_batches: u64,
     /// Batches whose records have all been compacted away.
     pub empty_batches: u64,
-    /// Bytes of whole batches; the rest of the file is a torn or zero tail, or damage that was passed over.
+    /// Bytes of whole batches; the rest of the file is a torn or zero tail, or damage that was skipped.
     pub valid_bytes: u64,
     /// Base offset of the first batch (of a legacy wrapper, its last offset).
     pub first_offset: Option<Offset>,

@@ -142,7 +142,7 @@ pub(crate) fn events(segment: &LogSegment, position: Position, from: Offset) -> 
     })
 }
 
-/// The aborted transactions that the index of a segment notes from `from` on; none unless damage is passed over.
+/// The aborted transactions that the index of a segment notes from `from` on; none unless reading past damage.
 fn noted(segment: &LogSegment, from: Offset) -> Vec<AbortedTxn> {
     let index = (segment.on_corrupt == OnCorrupt::Skip).then(|| segment.transaction_index());
     let Some(index) = index.flatten() else {

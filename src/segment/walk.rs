@@ -50,7 +50,7 @@ impl LogWalk {
         })
     }
 
-    /// Every checksum from here on will be asked for: has several threads compute them, where there is much to do.
+    /// Every checksum from here on will be requested: has several threads compute them, where there is much to do.
     pub(crate) fn sum_ahead(&mut self) {
         self.ahead = Ahead::start(&self.file, self.position, self.source.planned_len());
         if self.ahead.is_some() {

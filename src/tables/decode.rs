@@ -170,7 +170,7 @@ impl<'a> Reader<'a, '_> {
             });
             match known.and_then(|n| Some((n, layout.fields.get(n)?))) {
                 Some((n, field)) => {
-                    // As Kafka: its size is not looked at.
+                    // As Kafka: its size is not examined.
                     let node = self.field(field)?;
                     self.set(first.saturating_add(n), node);
                 }

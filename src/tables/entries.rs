@@ -105,7 +105,7 @@ pub(crate) struct Iter<'a> {
     source: &'a [u8],
     slots: slice::Iter<'a, RecordSlot>,
     runs: slice::Iter<'a, BatchRows>,
-    /// The batch at hand, and how many of its records are to come.
+    /// The current batch, and how many of its records are to come.
     run: Option<(&'a BatchRows, usize)>,
 }
 

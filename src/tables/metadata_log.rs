@@ -104,9 +104,9 @@ pub(crate) enum LogEnd {
 pub(crate) struct Chosen {
     /// A snapshot, if there is one, and the log from its end on.
     pub(crate) ranges: Vec<PartitionRange>,
-    /// Files that were passed over.
+    /// Files that were skipped.
     pub(crate) passed: Vec<Passed>,
-    /// Evidence that the log once extended further; it is among what was passed over.
+    /// Evidence that the log once extended further; it is among what was skipped.
     pub(crate) cut: Option<Passed>,
     /// Missing changes; the ranges then hold the rest.
     pub(crate) gap: Option<Gap>,
@@ -203,7 +203,7 @@ pub(crate) fn choose(paths: &[PathBuf], wanted: LogEnd) -> Result<Chosen> {
     })
 }
 
-/// The folder of the metadata log, unless single files are asked for.
+/// The folder of the metadata log, unless single files are requested.
 fn folder_of(paths: &[PathBuf], ranges: &[PartitionRange]) -> Option<PathBuf> {
     let [path] = paths else {
         return None;

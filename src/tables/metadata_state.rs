@@ -104,7 +104,7 @@ impl ImageChange {
             "FENCE_BROKER_RECORD" | "UNFENCE_BROKER_RECORD" => {
                 Self::Broker(number("id")?, epoch("epoch")?)
             }
-            // It is not held against the epoch (`ClusterDelta.replay`).
+            // It is not compared with the epoch (`ClusterDelta.replay`).
             "UNREGISTER_BROKER_RECORD" => Self::Unregister(number("brokerId")?),
             "ACCESS_CONTROL_ENTRY_RECORD" => Self::Acl(fields.get("id").uuid()?),
             "REMOVE_ACCESS_CONTROL_ENTRY_RECORD" => Self::RemoveAcl(fields.get("id").uuid()?),

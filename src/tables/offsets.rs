@@ -237,7 +237,7 @@ type OffsetsByKey = HashMap<OffsetKey, OffsetRow>;
 #[derive(Debug, Default)]
 struct OffsetState {
     committed: OffsetsByKey,
-    /// By producer, those of the partition at hand.
+    /// By producer, those of the current partition.
     pending: BTreeMap<i64, OffsetsByKey>,
     /// Of the partitions before.
     open: Vec<OffsetRow>,

@@ -46,12 +46,12 @@ impl Progress {
         self.total.store(total, Ordering::Relaxed);
     }
 
-    /// So many partition folders more are looked at.
+    /// So many partition folders more are examined.
     pub(crate) fn add_partitions(&self, count: usize) {
         self.partitions.fetch_add(count as u64, Ordering::Relaxed);
     }
 
-    /// Partition folders that are looked at, for who counts them.
+    /// Partition folders that are examined, for who counts them.
     pub(crate) fn partitions(&self) -> u64 {
         self.partitions.load(Ordering::Relaxed)
     }

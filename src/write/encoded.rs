@@ -11,7 +11,7 @@ use crate::records::encoded::EncodedBatches;
 use crate::types::{AppendOrigin, NO_TIMESTAMP, TimestampMs};
 
 impl<S: Storage> WritableLog<S> {
-    /// Appends batches that were encoded here by the topic's rules, which are not looked at again: as many as one write
+    /// Appends batches that were encoded here by the topic's rules, which are not examined again: as many as one write
     /// takes, off the front. Each is a client's, which gets its offsets and the epoch, or keeps its offsets as a
     /// follower's; and all comes out as if each were appended by itself, so that a batch for which the log may have to
     /// be rolled waits for the next call, and so does what follows one that must be synced.

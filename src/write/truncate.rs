@@ -19,7 +19,7 @@ pub(super) struct Deleted {
 
 impl<S: Storage> WritableLog<S> {
     /// Cuts the log so that it ends at `offset`; returns whether there was anything to cut. A batch that holds the
-    /// offset goes whole, yet the log ends at the offset asked for. Below the first segment everything goes.
+    /// offset goes whole, yet the log ends at the offset requested. Below the first segment everything goes.
     ///
     /// # Errors
     /// `InvalidArgument` for a negative offset; `Io`; `Refused` for a log that has failed.

@@ -100,7 +100,7 @@ impl PartitionWriter {
         &mut self.log
     }
 
-    /// The epoch to append in: the one asked for, or the log's latest. Epochs never fall in a log.
+    /// The epoch to append in: the one requested, or the log's latest. Epochs never fall in a log.
     ///
     /// # Errors
     /// `InvalidArgument` for an epoch below the log's latest.

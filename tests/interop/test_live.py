@@ -82,7 +82,7 @@ class Reader:
         self.rounds.extend(json.loads(line) for line in self.process.stdout)
 
     def until(self, seen: Callable[[list[dict[str, Any]]], bool], least: int = 6, seconds: float = 120) -> None:
-        """Wait until it has made some rounds and seen what is asked for, or has ended."""
+        """Wait until it has made some rounds and seen what is requested, or has ended."""
         deadline = time.monotonic() + seconds
         while self.process.poll() is None and not (len(self.rounds) >= least and seen(list(self.rounds))):
             assert time.monotonic() < deadline, f"not seen in {seconds} s; the last rounds: {self.rounds[-3:]}"

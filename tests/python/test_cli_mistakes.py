@@ -35,7 +35,7 @@ SEGMENT = ORDERS / f"{0:020}.log"
 
 # How a command calls what it reads.
 READS = {"PATH", "SOURCE", "FILE,..."}
-# kafka-dump-log passes over files that it does not know; so does dump.
+# kafka-dump-log skips files that it does not know; so does dump.
 AS_KAFKA = {"dump"}
 # What a command needs because the log dir has no metadata log, or because it needs one of two options.
 NEEDS = {

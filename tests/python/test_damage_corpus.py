@@ -1,4 +1,4 @@
-"""Each segment of each corpus, damaged in every way: what is left is held against Kafka's own list of its batches."""
+"""Each segment of each corpus, damaged in every way: what is left is compared with Kafka's own list of its batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Past damage, whatever passes over batches on their headers gives what the same rows filtered afterwards are."""
+"""Past damage, whatever skips batches on their headers gives what the same rows filtered afterwards are."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ HIDDEN: dict[str, Callable[[Path], Any]] = {
 
 @pytest.mark.parametrize("name", HIDDEN)
 def test_a_start_beyond_the_end_is_an_error(whole: Path, name: str) -> None:
-    """It names the checkpoint, both offsets, and the way out."""
+    """It names the checkpoint, both offsets, and the alternative."""
     started_at(whole, 4001)
     with pytest.raises(CorruptIndexError) as raised:
         HIDDEN[name](whole)
@@ -129,7 +129,7 @@ def test_the_others_answer(whole: Path, verb: str) -> None:
 
 
 def test_stats_past_damage(whole: Path) -> None:
-    """A start beyond the end is no damage to pass over."""
+    """A start beyond the end is no damage to skip."""
     started_at(whole, 4001)
     done = command.call("stats", str(whole), "--on-corrupt", "skip", "-J")
     assert done.returncode == 1

@@ -30,7 +30,7 @@ def long_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-# The most that a fresh process has had for its work, looked at from beside: nothing else sees the inside of a batch.
+# The most that a fresh process has had for its work, examined from beside: nothing else sees the inside of a batch.
 PEAK = """
 import json, sys, threading
 from pathlib import Path

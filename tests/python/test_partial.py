@@ -1,4 +1,4 @@
-"""Log dirs that have some partitions of an internal topic, or damaged ones; folders that are no log dir; odd names."""
+"""Log dirs that have some partitions of an internal topic, or damaged ones; folders that are no log dirs; odd names."""
 
 from __future__ import annotations
 

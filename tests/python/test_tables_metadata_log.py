@@ -225,7 +225,7 @@ def test_records_that_cannot_be_applied_are_counted_and_named(tmp_path: Path) ->
         assert [text for text in refused if not any(text in note for note in said)] == []
     assert tables.brokers(log_dir)["fenced"].to_pylist() == [True]
     assert tables.topics(log_dir)["topic"].to_pylist() == ["orders"]
-    # Where it cannot be known what a record about topics says, no folder is held against them.
+    # Where it cannot be known what a record about topics says, no folder is compared with them.
     found = [row for row in kafkalog.verify(log_dir).to_pylist() if row["code"].startswith("metadata-")]
     assert [row["code"] for row in found].count("metadata-unknown") == 2
     assert [row["code"] for row in found].count("metadata-record") == len(refused) - 2

@@ -370,7 +370,7 @@ def test_files_that_are_gone_or_foreign(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("time", [2, (1 << 63) - 1])
 def test_an_index_made_of_two_batches_with_one_offset(tmp_path: Path, time: int) -> None:
-    """Recovery takes both, as Kafka's does; the entry of the second is not held against the first."""
+    """Recovery takes both, as Kafka's does; the entry of the second is not compared with the first."""
     log_dir = tmp_path / "logs"
     (log_dir / "t-0").mkdir(parents=True)
     log = b"".join(batch([Record(offset, ms, b"k", b"v")]) for offset, ms in [(0, 0), (5, 1), (5, time)])

@@ -110,7 +110,7 @@ fn check(name: &Path, ranges: &[PartitionRange]) -> usize {
         let pieces = cut(ranges, size, no_index_entry);
         let bytes =
             |ranges: &[PartitionRange]| ranges.iter().map(PartitionRange::bytes).sum::<u64>();
-        // Pieces after the end that was asked for are left out.
+        // Pieces after the end that was requested are left out.
         assert!(pieces.iter().map(|piece| bytes(piece)).sum::<u64>() <= bytes(ranges));
         let parts = told(pieces.iter().map(Vec::as_slice));
         assert_eq!(parts.1, whole.1, "{}: pieces of {size}", name.display());
@@ -121,7 +121,8 @@ fn check(name: &Path, ranges: &[PartitionRange]) -> usize {
             parts.0.len(),
             whole.0.len()
         );
-        // Else records would be lost where a file is exchanged for another before its piece is read: there offsets count.
+        // Else records would be lost where a file is exchanged for another before its piece is read: there offsets
+        // count.
         for segment in pieces.iter().flatten().flat_map(|range| &range.segments) {
             let place = i64::try_from(segment.start_position).unwrap();
             let mut rows = whole.0.iter();

@@ -41,7 +41,7 @@ fn complaint(result: Result<Vec<PartitionRange>>) -> String {
     }
 }
 
-/// A planned start is the start of a batch, nothing that was asked for lies before it, and the index is made use of.
+/// A planned start is the start of a batch, nothing that was requested lies before it, and the index is made use of.
 #[test]
 fn offsets_become_positions() {
     let mut used = 0;

@@ -46,7 +46,7 @@ struct Held {
 #[derive(Debug)]
 struct Device {
     root: PathBuf,
-    /// Files whose bytes do not count, by what their names end with: what is on its way out, and snapshots that nobody
+    /// Files whose bytes do not count, by what their names end with: what is being deleted, and snapshots that nobody
     /// asked to be synced, as their checksums say whether they are whole.
     aside: Vec<&'static str>,
     held: Mutex<Held>,

@@ -392,7 +392,7 @@ def test_an_ignored_option_is_reported(given: dict[str, Any], says: str, caplog:
 
 
 def test_an_ignored_option_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
-    """A data source is asked for its schema before the kind of read is known."""
+    """A data source must give its schema before the kind of read is known."""
     assert parse_columns({"path": "/data", "kafka.bootstrap.servers": "h:9092", "columns": "key"}) == ("key",)
     assert caplog.text == ""
 

@@ -135,7 +135,7 @@ def add_on_corrupt(parser: argparse.ArgumentParser) -> None:
 
 
 def tell_notes(notes: Iterable[str]) -> None:
-    """Print what a replay of an internal topic passed over or left out."""
+    """Print what a replay of an internal topic skipped or left out."""
     for note in notes:
         warn(f"{note}")
 

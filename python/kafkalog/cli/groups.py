@@ -38,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the groups; those that are asked for and do not exist are reported."""
+    """Print the groups; those that are requested and do not exist are reported."""
     from kafkalog import tables
 
     found = tables.consumer_groups(arguments.path, on_corrupt="skip")

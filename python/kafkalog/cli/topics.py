@@ -21,7 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the topics; those that are asked for and do not exist are reported."""
+    """Print the topics; those that are requested and do not exist are reported."""
     from kafkalog import tables
 
     table = tables.topics(arguments.path)

@@ -70,7 +70,7 @@ class Metrics:
             return list(self._lost)
 
     def snapshot(self) -> dict[str, int]:
-        """Return the counters, with what was passed over."""
+        """Return the counters, with what was skipped."""
         with self._lock:
             counts = {name: self._counts.get(name, 0) for name in _COUNTERS}
         headers = min(counts["skipped"] * _HEADER_BYTES, counts["skipped_bytes"])

@@ -65,7 +65,7 @@ class StreamReader(DataSourceStreamReader):
 
     def _choose(self, start: JsonOffsets | None, limit: Any) -> dict[str, dict[str, int]]:
         if start is None:
-            # Before Spark 4.2 the start of a new query is asked for after the end of its first batch. An error of the
+            # Before Spark 4.2 the start of a new query is requested after the end of its first batch. An error of the
             # start is raised then; with a checkpoint it never is.
             with contextlib.suppress(ValueError):
                 self.initialOffset()

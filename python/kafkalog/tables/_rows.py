@@ -34,7 +34,7 @@ __all__ = [
 
 NO_TIMESTAMP = -1
 # Keys in the metadata of a table's schema: how many records could not be applied, and a JSON list of lines about these
-# and about what was passed over.
+# and about what was skipped.
 UNAPPLIED, NOTES = b"kafkalog.unapplied", b"kafkalog.notes"
 # Records that are named; of more, only the number is known.
 _MOST_NAMED = 100
@@ -68,9 +68,9 @@ class Change(NamedTuple):
 class Notes:
     """Notes of a replay."""
 
-    # snapshots and bytes that were passed over and are not needed
+    # snapshots and bytes that were skipped and are not needed
     passed: list[str] = field(default_factory=list)
-    # changes that are missing, if a partial state was asked for
+    # changes that are missing, if a partial state was requested
     gap: str | None = None
     # records that cannot be applied, and the first of them by name
     unapplied: int = 0
@@ -125,7 +125,7 @@ def notes_of(table: pa.Table) -> list[str]:
 def metadata(
     path: Paths, *, history: bool = False, secrets: bool = False, partial: bool = False
 ) -> tuple[Iterator[Entry], Notes]:
-    """Return the records of a metadata log that can be applied, and what a replay of it comes upon."""
+    """Return the records of a metadata log that can be applied, and what a replay of it meets."""
     stream, said = _core.table_metadata(_arguments.paths(path), history=history, secrets=secrets, partial=partial)
     notes = Notes(said[0], said[1])
     notes.add(said[2], said[3])

@@ -59,7 +59,8 @@ class Report(_Lines):
     dry_run : bool
         Whether nothing was written.
     left_out : tuple of LeftOut
-        Files and folders of the source that are not in ``out``, by path: folders that are no partition's, for instance.
+        Files and folders of the source that are not in ``out``, by path: folders that are not a partition's, for
+        instance.
     """
 
     path: str
@@ -92,7 +93,7 @@ class CopyReport(Report):
     source_errors : tuple of str
         What verification found wrong in the source before the work: no failure of the result.
     metadata_notes : tuple of str
-        What was passed over in the metadata log, and records of it that cannot be applied, a line each: the settings of
+        What was skipped in the metadata log, and records of it that cannot be applied, a line each: the settings of
         topics come from there.
     """
 

@@ -114,7 +114,7 @@ def _emptied_on_error(target: Path) -> Iterator[None]:
 def _recovered(
     log: PartitionLog, folder: Path, offset: int, config: LogConfig | Mapping[str, object] | None
 ) -> tuple[RecoveryReport, Literal["refuse", "as_kafka"]]:
-    """Plan the loading; what would go at or above the offset is asked for."""
+    """Plan the loading; what would go at or above the offset is requested."""
     try:
         return recover(log.path, dry_run=True, out=folder, config=config), "refuse"
     except CorruptRecordError as refused:

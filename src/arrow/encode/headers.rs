@@ -88,7 +88,7 @@ fn from<T: Copy + TryInto<usize>>(begins: &[T], sizes: &[T], row: usize) -> Opti
     Some(begin..begin.checked_add(size)?)
 }
 
-/// Views that came through a C pointer were not looked at, and may point anywhere.
+/// Views that came through a C pointer were not examined, and may point anywhere.
 fn ensure_inside<O: OffsetSizeTrait + TryInto<usize>>(
     list: &GenericListViewArray<O>,
 ) -> Result<()> {

@@ -140,7 +140,7 @@ impl Content {
         Self::bytes(Vec::new())
     }
 
-    /// Bytes at hand.
+    /// Given bytes.
     #[must_use]
     pub(crate) fn bytes(bytes: Vec<u8>) -> Self {
         let length = bytes.len() as u64;

@@ -146,7 +146,7 @@ fn nothing_goes() {
     let (filtered, out) = run(&batch, &mut all, RULES);
     assert_eq!((out, all.asked), (batch.clone(), 3));
     assert_eq!(filtered.outcome, FilteredBatch::Unchanged);
-    // The records of a batch that is kept are not asked for, whatever is in it.
+    // The records of a batch that is kept are not requested, whatever is in it.
     let mut broken = batch;
     broken[61..].fill(0xff);
     let mut kept = Chosen::new(BatchRetention::Keep, &[]);

@@ -83,7 +83,7 @@ pub(crate) fn stable_end_of(
     let by_time = Timestamp::of(options.ending_timestamp.as_ref(), partition).is_some();
     let is_high_watermark = !by_time && options.ending_offsets == Ending::HighWatermark;
     let stable = transactions.last_stable_offset(end.filter(|_| is_high_watermark))?;
-    // It may lie below the log start, and nothing below that is asked for.
+    // It may lie below the log start, and nothing below that is requested.
     let stable = stable.max(log.log_start_offset());
     Ok(Some(end.map_or(stable, |end| end.min(stable))))
 }

@@ -284,7 +284,7 @@ impl SegmentReader {
         !is_asked_for && (self.filter.exclude(header) || self.options.headers.exclude(header))
     }
 
-    /// Checks one batch and makes it the current one, unless the chunk has all of it; or passes over it. False where
+    /// Checks one batch and makes it the current one, unless the chunk has all of it; or skips it. False where
     /// the log ends here after all.
     #[inline]
     fn begin(

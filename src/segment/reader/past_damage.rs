@@ -39,7 +39,7 @@ impl SegmentReader {
         skipping.gap_after(self.cursor.next_offset())
     }
 
-    /// The checksum of a batch is not that of its bytes: passes over it, or goes back, or fails.
+    /// The checksum of a batch is not that of its bytes: skips it, or goes back, or fails.
     #[cold]
     pub(super) fn lose_unsound(
         &mut self,
@@ -59,7 +59,7 @@ impl SegmentReader {
         Ok(true)
     }
 
-    /// A batch with a right checksum does not open: passes over it, or goes back, or fails.
+    /// A batch with a right checksum does not open: skips it, or goes back, or fails.
     #[cold]
     pub(super) fn lose_undecodable(
         &mut self,
@@ -108,7 +108,7 @@ impl SegmentReader {
         )
     }
 
-    /// Has the whole segment looked at, and goes back to `position`; false where that was done before.
+    /// Has the whole segment examined, and goes back to `position`; false where that was done before.
     fn look_at_all(
         &mut self,
         state: &mut ReadState,
@@ -159,7 +159,7 @@ impl SegmentReader {
         usize::try_from(count).is_ok_and(|count| count <= chunk.room())
     }
 
-    /// The records of the current batch cannot be decoded: passes over it, or fails. What was given of it, past damage,
+    /// The records of the current batch cannot be decoded: skips it, or fails. What was given of it, past damage,
     /// is taken back.
     #[cold]
     pub(super) fn lose_current(
@@ -193,7 +193,7 @@ impl SegmentReader {
         });
     }
 
-    /// Returns whether damage is passed over, and offsets are missing before the batch that came last.
+    /// Returns whether damage is skipped, and offsets are missing before the batch that came last.
     pub(super) const fn is_past_gap(&self, header: &BatchHeader) -> bool {
         self.skipping.is_some() && header.base_offset != self.cursor.floor_before()
     }

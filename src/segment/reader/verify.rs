@@ -13,8 +13,8 @@ const AHEAD: usize = 16 << 10;
 const STREAMED: usize = 16 << 20;
 
 impl SegmentReader {
-    /// Makes the batch's bytes ready and compares its checksum. Returns where the batch lies in the region that the source
-    /// holds, `None` where the log ends here after all.
+    /// Makes the batch's bytes ready and compares its checksum. Returns where the batch lies in the region that the
+    /// source holds, `None` where the log ends here after all.
     #[inline]
     pub(super) fn verify(
         &mut self,
@@ -71,7 +71,7 @@ impl SegmentReader {
 
     /// After a gap, the base offset of the batch that ends the range may be wrong: then the next batch contradicts it.
     pub(super) fn check_end(&mut self, position: Position, header: &BatchHeader) -> Result<()> {
-        // Where damage is passed over, the gap was looked into.
+        // When reading past damage, the gap was looked into.
         if self.skipping.is_some() || header.base_offset == self.cursor.floor_before() {
             return Ok(());
         }

@@ -108,7 +108,7 @@ pub(crate) struct Resync {
     lost: Option<Lost>,
     /// A batch's last offset is believed only if the next batch agrees.
     confirms_last_offsets: bool,
-    /// The headers, if they are in order up to the end; to be looked at when that is first asked.
+    /// The headers, if they are in order up to the end; to be examined when that is first asked.
     chain: Chain,
 }
 
@@ -185,7 +185,7 @@ impl Resync {
         })
     }
 
-    /// The first whole batch, whatever the order says; to be asked for before any step.
+    /// The first whole batch, whatever the order says; to be requested before any step.
     ///
     /// # Errors
     /// As [`Resync::next_step`].

@@ -66,7 +66,7 @@ impl BatchSearch {
         })
     }
 
-    /// Nothing before `position` is asked for from now on.
+    /// Nothing before `position` is requested from now on.
     pub(super) fn anchor(&mut self, position: Position) {
         self.anchor = position;
         for sums in [&mut self.legacy, &mut self.castagnoli]

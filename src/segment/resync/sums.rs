@@ -98,7 +98,7 @@ impl RangeChecksums {
         })
     }
 
-    /// No range that is asked for from now on begins before `position`: what lies between the last prefix and there
+    /// No range that is requested from now on begins before `position`: what lies between the last prefix and there
     /// need not be summed.
     pub(super) fn anchor(&mut self, position: Position) {
         let known = self.marks.len().saturating_sub(1).saturating_mul(STEP) as u64;

@@ -63,7 +63,7 @@ pub struct SegmentSettings {
 pub struct SegmentSummary {
     /// Bytes of the log in it.
     pub size: u64,
-    /// The largest timestamp and the last offset of its batch, once they were asked for: Kafka remembers it, and so
+    /// The largest timestamp and the last offset of its batch, once requested: Kafka remembers it, and so
     /// truncation of a segment that was only ever listed comes to another last time entry.
     pub max_timestamp: Option<TimestampOffset>,
     /// The clock when it was opened.
@@ -83,7 +83,7 @@ pub struct WritableSegment<S: Storage = DiskFolder> {
     txn_index: TransactionIndexFile<S>,
     /// The clock when it was opened, or when it was last cut to nothing.
     created_ms: TimestampMs,
-    /// The largest timestamp of the first batch, once it was asked for: what time-based rolling counts from.
+    /// The largest timestamp of the first batch, once requested: what time-based rolling counts from.
     first_batch_timestamp: Option<TimestampMs>,
     /// The largest timestamp, and the last offset of the batch that reached it; from the time index at first.
     max_timestamp: Option<TimestampOffset>,

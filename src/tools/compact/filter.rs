@@ -55,7 +55,7 @@ pub(super) struct CleanerFilter<'a> {
     entry: Option<AbortedTxn>,
     invalid_messages: u64,
     digests: Vec<Digest>,
-    /// The records of the present batch that go, where they are asked for.
+    /// The records of the present batch that go, if requested.
     gone: Option<Vec<Offset>>,
 }
 
@@ -88,7 +88,7 @@ impl<'a> CleanerFilter<'a> {
         self
     }
 
-    /// The records that go of the batch that was filtered last, as far as they were looked at one by one.
+    /// The records that go of the batch that was filtered last, as far as they were examined one by one.
     pub(super) fn gone(&self) -> &[Offset] {
         self.gone.as_deref().unwrap_or_default()
     }

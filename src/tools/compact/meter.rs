@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::tools::progress::Progress;
 use crate::types::Offset;
 
-/// Tells of the bytes of a log that are clean. How many passes there will be is not known: each counts for the share of the
-/// dirty offsets that it takes in, and within it what was read of what it reads.
+/// Tells of the bytes of a log that are clean. How many passes there will be is not known: each counts for the share of
+/// the dirty offsets that it takes in, and within it what was read of what it reads.
 #[derive(Debug, Default)]
 pub(super) struct Meter {
     progress: Arc<Progress>,

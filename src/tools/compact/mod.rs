@@ -98,7 +98,7 @@ pub struct CleanerStats {
     pub map_entries: usize,
     /// The last offset that was taken in.
     pub map_latest_offset: Offset,
-    /// Records looked at in the segments that were written again.
+    /// Records examined in the segments that were written again.
     pub messages_read: u64,
     /// Records that stayed.
     pub messages_written: u64,
@@ -135,7 +135,7 @@ impl Cleaner {
     }
 
     /// So many cleaners for one log dir, each for a thread; fewer where the memory of the map, which they share
-    /// (`log.cleaner.dedupe.buffer.size`), has no room for a key of each. They tell how far they have come.
+    /// (`log.cleaner.dedupe.buffer.size`), has no room for a key of each. They tell their progress.
     ///
     /// # Errors
     /// As [`Cleaner::new`].

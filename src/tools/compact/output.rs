@@ -21,7 +21,7 @@ pub(super) struct CleanedSegments<S: Storage> {
     current: WritableSegment<S>,
     pub(super) bytes: Vec<u8>,
     pub(super) headers: Vec<BatchHeader>,
-    /// The last offset of the batch that was looked at last.
+    /// The last offset of the batch that was examined last.
     pub(super) passed: Offset,
     /// The highest leader epoch that the current segment was offered.
     epoch: i32,
@@ -79,8 +79,8 @@ impl<S: Storage> CleanedSegments<S> {
         self.done
     }
 
-    /// Sees to it that what stays of this batch has room. A segment that reaches too far or is full ends, and another one
-    /// begins (earlier brokers failed there).
+    /// Sees to it that what stays of this batch has room. A segment that reaches too far or is full ends, and another
+    /// one begins (earlier brokers failed there).
     pub(super) fn make_room(
         &mut self,
         log: &WritableLog<S>,

@@ -85,7 +85,7 @@ pub(crate) struct CompactReport {
 /// Copies a log dir, or one partition, into the new log dir `out`, and compacts the topics that are to be compacted.
 ///
 /// # Errors
-/// As recovering into a new directory. `CorruptRecord` where a log is damaged, unless damage is passed over;
+/// As recovering into a new directory. `CorruptRecord` where a log is damaged, unless reading past damage;
 /// `InvalidArgument` for a map without room for a key.
 pub(crate) fn compact(path: &Path, out: &Path, options: &CompactOptions) -> Result<CompactReport> {
     let log_dir = match PathKind::of(path)? {

@@ -34,7 +34,7 @@ impl<T: Default> ByFile<T> {
         if self.files.len() > self.buckets.saturating_mul(3) / 4 {
             self.buckets = self.buckets.saturating_mul(2);
         }
-        // The file at hand is the last one, unless it was named twice.
+        // The current file is the last one, unless it was named twice.
         let at = match self.files.last() {
             Some((name, _)) if name == file => self.files.len().checked_sub(1),
             _ => self.files.iter().position(|(name, _)| name == file),

@@ -103,7 +103,7 @@ impl RawSlots {
     }
 }
 
-/// Offset index: an entry a line, each held against the batch it points to.
+/// Offset index: an entry a line, each compared with the batch it points to.
 ///
 /// # Errors
 /// `CorruptIndex` where an entry points to no batch or the sanity check fails, `CorruptRecord`, `Io`.
@@ -188,7 +188,7 @@ fn in_log(position: i32, size: u64) -> Option<Position> {
         .filter(|&position| position <= size)
 }
 
-/// Time index: an entry a line, each held against the largest timestamp of the batch that ends with its offset.
+/// Time index: an entry a line, each compared with the largest timestamp of the batch that ends with its offset.
 ///
 /// # Errors
 /// `CorruptIndex` where the sanity check fails or an index points outside the log, `CorruptRecord`, `Io`.

@@ -61,7 +61,7 @@ struct DumpedPiece {
     reached: Option<Result<Position>>,
 }
 
-/// The batches of a `.log` or `.checkpoint`, and their records where they are asked for.
+/// The batches of a `.log` or `.checkpoint`, and their records if requested.
 ///
 /// # Errors
 /// `CorruptRecord`, `InvalidRecord`, `UnsupportedFormat` where the real tool dies, `InvalidArgument` for a name without

@@ -179,7 +179,7 @@ fn last_of(block: &[u8]) -> Result<Option<Offset>> {
     Ok(last)
 }
 
-/// A message of magic 0 or 1 of which only what is asked for is read, as `LegacyRecord` does: one that
+/// A message of magic 0 or 1 of which only what is requested is read, as `LegacyRecord` does: one that
 /// [`crate::format::message::Message`] refuses can still be shown in part.
 #[derive(Clone, Copy, Debug)]
 struct Loose<'a> {

@@ -57,7 +57,7 @@ impl<'w> TextOutput<'w> {
         &mut self.buffer
     }
 
-    /// Ends a line, and writes what has come together if that is much.
+    /// Ends a line, and writes the buffered text if that is much.
     #[inline]
     pub(super) fn end_line(&mut self) -> Result<()> {
         self.buffer.push(b'\n');
@@ -67,7 +67,7 @@ impl<'w> TextOutput<'w> {
         self.flush()
     }
 
-    /// Writes what another text kept, after what has come together here.
+    /// Writes what another text kept, after the buffered text here.
     pub(super) fn write(&mut self, kept: &[u8]) -> Result<()> {
         self.flush()?;
         if let Some(out) = &mut self.out {
@@ -77,7 +77,7 @@ impl<'w> TextOutput<'w> {
         Ok(())
     }
 
-    /// Writes what has come together.
+    /// Writes the buffered text.
     #[cold]
     pub(super) fn flush(&mut self) -> Result<()> {
         let Some(out) = &mut self.out else {

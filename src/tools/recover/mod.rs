@@ -234,7 +234,7 @@ fn sort_out(
     Ok((loaded, beside))
 }
 
-/// Kafka's refusal, with the way out.
+/// Kafka's refusal, with the alternative.
 pub(super) fn refusal(error: Error) -> Error {
     RefusedPartition::not_loaded(error).into()
 }

@@ -36,7 +36,7 @@ impl RefusedPartition {
         Self { error, hint }
     }
 
-    /// Not about what the partition holds: the others are not looked at.
+    /// Not about what the partition holds: the others are not examined.
     fn ends_all(&self) -> bool {
         let is_of_the_machine = matches!(
             self.error,

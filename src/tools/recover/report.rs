@@ -116,7 +116,7 @@ pub struct RecoveryReport {
     pub partitions: Vec<PartitionReport>,
     /// Lines of the log dir's checkpoints that changed.
     pub checkpoints: Vec<CheckpointChange>,
-    /// Folders that a broker does not load so: on their way out, or the metadata log.
+    /// Folders that a broker does not load so: being deleted, or the metadata log.
     pub skipped: Vec<PathBuf>,
     /// Files and folders of the source that are not in `out`.
     pub left_out: Vec<LeftOut>,

@@ -46,7 +46,7 @@ impl RecoverySource {
     }
 }
 
-/// The partition folders that a broker loads; not those on their way out, nor the metadata log, which is loaded by other
+/// The partition folders that a broker loads; not those being deleted, nor the metadata log, which is loaded by other
 /// rules.
 fn partitions(log_dir: &Path) -> Result<(Vec<PartitionFolder>, Vec<PathBuf>)> {
     let folders = LogDir::open(log_dir)?.ensure_log_dir()?.folders().to_vec();

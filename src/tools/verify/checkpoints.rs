@@ -46,7 +46,7 @@ pub(super) fn read(log_dir: &Path, findings: &mut Findings) -> CheckpointFiles {
     all
 }
 
-/// Holds checkpoints against `logs`; where not all partitions were looked at, the lines about those alone.
+/// Holds checkpoints against `logs`; where not all partitions were examined, the lines about those alone.
 pub(super) fn check(
     log_dir: &Path,
     all: &CheckpointFiles,

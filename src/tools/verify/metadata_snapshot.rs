@@ -119,7 +119,7 @@ pub(super) fn check(
         threads,
         &mut of_batches,
     )?;
-    // What helps with a log's segment is of no use here.
+    // What helps with a log's segment is useless here.
     for finding in of_batches.finish() {
         let is_readable = finding.code.severity < Severity::Error;
         let kept = [UNREADABLE, BATCH_LEVEL].contains(&finding.code);

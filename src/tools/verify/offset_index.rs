@@ -41,7 +41,7 @@ pub(super) struct OffsetIndexCheck {
     /// Entries up to the first that is out of order.
     usable: usize,
     next: usize,
-    /// The last offset before the batch at hand.
+    /// The last offset before the current batch.
     before: Option<Offset>,
 }
 

@@ -216,7 +216,7 @@ impl VerifyPool {
         Ok(())
     }
 
-    /// Notes that so many bytes of a file have been looked at.
+    /// Notes that so many bytes of a file have been examined.
     ///
     /// # Errors
     /// `Interrupted` where the work is over.

@@ -21,7 +21,7 @@ use crate::segment::LogSegment;
 use crate::segment::source::SegmentSource;
 use crate::types::{Offset, Position};
 
-/// The longest control batch that is looked at; a marker has 78 bytes.
+/// The longest control batch that is examined; a marker has 78 bytes.
 const MAX_MARKER: usize = 1 << 20;
 
 /// A producer's last batch of records.

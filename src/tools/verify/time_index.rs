@@ -45,7 +45,7 @@ pub(super) struct TimeIndexCheck {
     /// Entries up to the first that is out of order.
     usable: usize,
     next: usize,
-    /// The largest timestamp before the batch at hand.
+    /// The largest timestamp before the current batch.
     before: TimestampMs,
     /// A timestamp that no batch so far has: the next one, if its offsets go back, may have it.
     doubted: Option<Finding>,

@@ -1,5 +1,5 @@
-//! A reader that goes from header to header has given a batch when later bytes speak against it: the walk over all of the
-//! file, which then decides for every reader, must keep that batch.
+//! A reader that goes from header to header has given a batch when later bytes speak against it: the walk over all of
+//! the file, which then decides for every reader, must keep that batch.
 
 use kafkalog::internal::arrow::batches::BatchReader;
 use kafkalog::internal::segment::skipping::OnCorrupt;
@@ -16,7 +16,7 @@ fn batch(offset: i64, epoch: i32) -> Vec<u8> {
     batch
 }
 
-/// The base offsets of the batches that are given, after all readers were held against each other.
+/// The base offsets of the batches that are given, after all readers were compared with each other.
 fn given(parts: &[Vec<u8>]) -> Vec<i64> {
     let data = parts.concat();
     checks::resync(&data);

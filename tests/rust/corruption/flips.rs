@@ -122,7 +122,7 @@ fn every_flipped_bit_outside_the_checksum_is_found() {
 #[test]
 fn ranges_end_where_they_should() {
     let mut seeds = seeds(16 << 10);
-    // What follows a range is looked at by header only, and a wrapper's header does not tell its first offset.
+    // What follows a range is examined by header only, and a wrapper's header does not tell its first offset.
     seeds.retain(|seed| seed.batches.len() >= 4 && seed.batches.iter().all(|b| !b.1.is_legacy()));
     let bench = Bench::new();
     let (mut found, mut harmless) = (0, 0);

@@ -40,7 +40,7 @@ fn indexes_are_rebuilt_as_kafka_rebuilds_them() {
     options.dry_run = false;
     options.out = Some(out.clone());
     assert_eq!(rebuild_indexes(&folder, &options).unwrap(), planned);
-    // None has an index, so that each was looked at twice.
+    // None has an index, so that each was examined twice.
     let told = &planned.notes;
     assert!(
         told.iter()

@@ -92,7 +92,7 @@ fn inode(path: &Path) -> u64 {
     fs::metadata(path).unwrap().ino()
 }
 
-/// Only asked for where the power goes, which is tested elsewhere.
+/// Only requested where the power goes, which is tested elsewhere.
 #[cfg(not(unix))]
 fn inode(_: &Path) -> u64 {
     0

@@ -103,7 +103,7 @@ struct Driver {
     end: i64,
     list: Vec<Batch>,
     pending: Pending,
-    /// Kafka forgets the largest timestamp of a segment that it cuts before it has looked at it, and later time entries
+    /// Kafka forgets the largest timestamp of a segment that it cuts before it has examined it, and later time entries
     /// are of what came since.
     was_cut: bool,
     /// Grows with every record, so that no two are equal.
@@ -379,8 +379,8 @@ impl Driver {
     }
 }
 
-/// A producer that does both would be in trouble, in Kafka as here: a transaction whose beginning lies below the log start
-/// is forgotten by a truncation and found again by recovery.
+/// A producer that does both would be in trouble, in Kafka as here: a transaction whose beginning lies below the log
+/// start is forgotten by a truncation and found again by recovery.
 const fn is_transactional(producer: i64) -> bool {
     producer == 1 || producer == 2
 }
