@@ -7,7 +7,7 @@ use std::fmt;
 
 /// A record's number in its partition.
 pub(crate) type Offset = i64;
-/// A byte in a `.log` file. Kafka's are 32-bit; ours are wide enough never to wrap.
+/// A byte position in a `.log` file. Kafka's are 32-bit; ours are wide enough never to wrap.
 pub(crate) type Position = u64;
 /// Milliseconds since the epoch, -1 for none.
 pub(crate) type TimestampMs = i64;
@@ -26,7 +26,7 @@ pub(crate) const NO_PARTITION_LEADER_EPOCH: i32 = -1;
 /// A unit that timestamps are given in by mistake.
 pub(crate) const SECONDS: &str = "seconds";
 
-/// The unit that a timestamp seems to be in, where it cannot well be milliseconds at this time.
+/// The unit that a timestamp seems to be in, if milliseconds are implausible at this time.
 pub(crate) const fn wrong_unit(
     timestamp: TimestampMs,
     now_ms: TimestampMs,
@@ -58,7 +58,7 @@ pub(crate) const fn wrong_unit(
 /// Codec of a batch's records (`CompressionType`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Compression {
-    /// Stored as they are.
+    /// Not compressed.
     None,
     /// RFC 1952 members.
     Gzip,

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::log::config;
 
-/// A topic's settings, by Kafka's names. What is not set has the default of Kafka 4.3.
+/// A topic's settings, by Kafka's names. Settings that are not given have the defaults of Kafka 4.3.
 ///
 /// ```
 /// # fn main() -> Result<(), kafkalog::Error> {

@@ -29,8 +29,8 @@ pub struct Segment {
 
 /// One partition folder, with the answers that a broker would give after loading it. Nothing in it is written.
 ///
-/// It may be asked while a broker runs on it: where the broker has replaced files in the meantime, the folder is listed
-/// again and the question is put to the new files.
+/// It can be used while a broker runs: if the broker has replaced files in the meantime, the folder is listed again and
+/// the lookup is repeated on the new files.
 ///
 /// ```
 /// # fn main() -> Result<(), kafkalog::Error> {
@@ -136,7 +136,7 @@ impl PartitionLog {
         self.0.lookup(offset)
     }
 
-    /// Kafka's answer (`ListOffsets`) to which record is the first at or after this timestamp.
+    /// The first record at or after this timestamp, as Kafka's `ListOffsets` finds it.
     ///
     /// Like Kafka, it trusts the segments' largest timestamps;
     /// [`exact_offset_for_timestamp`](Self::exact_offset_for_timestamp) looks at the records.
@@ -162,7 +162,7 @@ impl PartitionLog {
         self.0.offset_for_timestamp(timestamp_ms, true)
     }
 
-    /// The first record with the largest timestamp; `None` where no record has one.
+    /// The first record with the largest timestamp; `None` if no record has one.
     ///
     /// # Errors
     /// [`Error::Io`](crate::Error::Io); faults in the bytes on the way.

@@ -40,7 +40,7 @@ pub struct ScanMetrics {
     pub records_skipped: u64,
     /// Bytes of batches of which nothing but the header was read.
     pub bytes_skipped: u64,
-    /// Bytes that came out of decompression.
+    /// Bytes produced by decompression.
     pub bytes_decompressed: u64,
     /// Segments opened.
     pub segments: u64,
@@ -107,8 +107,8 @@ pub(crate) enum Request {
 }
 
 impl Request {
-    /// Returns the action on damage. Internal topics are read without it only: what is left out there would be an older
-    /// state.
+    /// Returns the action on damage. Internal topics are read without skipping damage: leaving records out would give
+    /// an older state.
     pub(crate) const fn on_corrupt(&self) -> Option<OnCorrupt> {
         match self {
             Self::Records { options, .. } => Some(options.on_corrupt),
@@ -203,9 +203,9 @@ impl OpenScan {
 
 /// The rows of a scan: an iterator of Arrow record batches, and a [`RecordBatchReader`].
 ///
-/// Rows come by topic, partition and offset. As an iterator it yields a [`kafkalog::Error`](crate::Error) inside
-/// [`ArrowError::ExternalError`]; [`RecordReader::next_batch`] returns it as it is. The rows before a fault come first,
-/// and after it the iterator ends.
+/// Rows are ordered by topic, partition and offset. As an iterator it yields a [`kafkalog::Error`](crate::Error) inside
+/// [`ArrowError::ExternalError`]; [`RecordReader::next_batch`] returns it unwrapped. The rows before a fault come
+/// first, and after it the iterator ends.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -12,7 +12,7 @@ use crate::types::{Offset, TimestampMs};
 
 /// Options of a recovery.
 ///
-/// By default: in place, with what the log dir's marker and checkpoints say, and refusing where whole batches would be lost.
+/// By default: in place, according to the log dir's marker and checkpoints, and refusing to lose whole batches.
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct RecoverOptions {
@@ -50,7 +50,7 @@ impl RecoverOptions {
         self
     }
 
-    /// The topics' settings; those of the indexes matter.
+    /// The topics' settings; only those of the indexes are used.
     pub fn config(mut self, config: LogConfig) -> Self {
         self.config = config;
         self
@@ -74,7 +74,7 @@ impl RecoverOptions {
         self
     }
 
-    /// Writes the result into this new directory and leaves the source as it is.
+    /// Writes the result into this new directory and leaves the source unchanged.
     pub fn out(mut self, directory: impl Into<PathBuf>) -> Self {
         self.out = Some(directory.into());
         self
@@ -101,10 +101,10 @@ impl RecoverOptions {
 /// ```
 ///
 /// # Errors
-/// Where a partition is refused ([`OnLoss`]), the error names all that are refused, and nothing has changed.
-/// [`Error::LogLocked`](crate::Error::LogLocked) where a broker or a writer has the log dir;
-/// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a directory for the result that lies inside the source;
-/// [`Error::Io`](crate::Error::Io).
+/// If a partition is refused ([`OnLoss`]), the error names all refused partitions, and nothing has changed.
+/// [`Error::LogLocked`](crate::Error::LogLocked) if a broker or a writer holds the log dir;
+/// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a directory for the result that lies inside the
+/// source; [`Error::Io`](crate::Error::Io).
 pub fn recover(path: impl AsRef<Path>, options: &RecoverOptions) -> Result<RecoveryReport> {
     let how = tool::RecoverySettings {
         clean: options.clean,

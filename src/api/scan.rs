@@ -70,7 +70,7 @@ impl ScanOptions {
         self
     }
 
-    /// Reads the topics whose whole name matches this regular expression, internal ones too.
+    /// Reads the topics whose whole name matches this regular expression, including internal ones.
     pub fn topic_pattern(mut self, pattern: impl Into<String>) -> Self {
         self.plan.topic_pattern = Some(pattern.into());
         self
@@ -82,7 +82,7 @@ impl ScanOptions {
         self
     }
 
-    /// Reads these partitions, and no topic that is not named here.
+    /// Reads only these partitions of these topics.
     pub fn topic_partitions<S: Into<String>>(
         mut self,
         partitions: impl IntoIterator<Item = (S, i32)>,
@@ -161,7 +161,7 @@ impl ScanOptions {
         self
     }
 
-    /// Skips topics and partitions that are named and do not exist.
+    /// Ignores named topics and partitions that do not exist.
     pub fn allow_missing(mut self, allow: bool) -> Self {
         self.plan.allow_missing = allow;
         self
@@ -199,13 +199,13 @@ impl ScanOptions {
         self
     }
 
-    /// Most rows of a record batch.
+    /// Maximum number of rows of a record batch.
     pub fn batch_rows(mut self, rows: usize) -> Self {
         self.layout.batch_rows = rows;
         self
     }
 
-    /// Most bytes of a record batch, unless one row alone has more.
+    /// Maximum bytes of a record batch, unless a single row has more.
     pub fn batch_bytes(mut self, bytes: usize) -> Self {
         self.layout.batch_bytes = bytes;
         self
@@ -217,8 +217,9 @@ impl ScanOptions {
         self
     }
 
-    /// Of the records that the other options choose, returns only the last one of each key of a partition, as a compacted
-    /// topic would keep it; with `tombstones` also where that one has no value. Records without a key are left out.
+    /// Returns only the last record of each key of a partition, among the records that the other options select, as a
+    /// compacted topic would keep it; with `tombstones` also if that record has no value. Records without a key are
+    /// left out.
     ///
     /// A partition is read twice, and more often where it has more than some millions of keys.
     pub fn latest_per_key(mut self, tombstones: bool) -> Self {
@@ -246,13 +247,13 @@ impl ScanOptions {
 
 /// Scans the records of a log dir, a partition folder or a `.log` file.
 ///
-/// Files are listed and bounds are looked up now; records are read as the reader is iterated.
+/// Files are listed and bounds are looked up immediately; records are read as the reader is iterated.
 ///
 /// # Errors
-/// [`Error::Io`](crate::Error::Io) where the path does not exist;
-/// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for options that name what does not exist;
-/// [`Error::DuplicatePartition`](crate::Error::DuplicatePartition) where two folders hold the same partition; and what is
-/// wrong with bytes that had to be read for a bound.
+/// [`Error::Io`](crate::Error::Io) if the path does not exist;
+/// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for options that name missing topics or partitions;
+/// [`Error::DuplicatePartition`](crate::Error::DuplicatePartition) if two folders hold the same partition; and faults
+/// in bytes that had to be read for a bound.
 pub fn scan(path: impl AsRef<Path>, options: ScanOptions) -> Result<RecordReader> {
     scan_log_dirs([path], options)
 }
@@ -276,9 +277,9 @@ pub fn scan_log_dirs<P: AsRef<Path>>(
     }))
 }
 
-/// Scans Kafka's batches: one row a batch, from its header; nothing is decompressed.
+/// Scans Kafka's batches: one row per batch, from its header; nothing is decompressed.
 ///
-/// Of the options, those that choose topics, partitions and bounds count, `check_crcs`, which fills the column `isValid`, and
+/// Only these options apply: topics, partitions and bounds, `check_crcs`, which fills the column `isValid`, and
 /// `on_corrupt`.
 ///
 /// # Errors

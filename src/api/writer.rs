@@ -60,7 +60,7 @@ impl WriterOptions {
         self
     }
 
-    /// The leader epoch of what is appended, at least the log's latest.
+    /// The leader epoch of appended batches, at least the log's latest.
     pub fn leader_epoch(mut self, epoch: i32) -> Self {
         self.leader_epoch = Some(epoch);
         self
@@ -72,7 +72,7 @@ impl WriterOptions {
         self
     }
 
-    /// The ids that a new log dir's `meta.properties` gets.
+    /// The ids for `meta.properties` of a new log dir.
     pub fn identity(mut self, cluster_id: impl Into<String>, node_id: i32) -> Self {
         self.cluster_id = Some(cluster_id.into());
         self.node_id = Some(node_id);
@@ -94,11 +94,11 @@ impl WriterOptions {
 
 /// One partition of a log dir, open for writing as its leader would write it.
 ///
-/// It holds the log dir's `.lock`, which brokers respect. Log dir and partition folder are created where they do not
+/// It holds the log dir's `.lock`, which brokers respect. Log dir and partition folder are created if they do not
 /// exist, and a log that was not closed cleanly is recovered as at a broker's start.
 ///
-/// [`LogWriter::close`] ends the writing. A writer that is dropped instead releases its lock and leaves the log as
-/// after a crash: nothing acknowledged is lost, and the next opening recovers it.
+/// Call [`LogWriter::close`] at the end. A dropped writer releases its lock and leaves the log as after a crash:
+/// nothing acknowledged is lost, and the next opening recovers it.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -152,7 +152,8 @@ impl LogWriter {
         )
     }
 
-    /// Opens a partition in one of several log dirs of one broker: where it lies, else where the fewest partitions lie.
+    /// Opens a partition in one of several log dirs of one broker: the one that has it, otherwise the one with the
+    /// fewest partitions.
     ///
     /// # Errors
     /// As [`LogWriter::open`]; [`Error::InvalidArgument`] for ids that contradict those of the log dir.
@@ -208,8 +209,8 @@ impl LogWriter {
         Ok(done)
     }
 
-    /// Appends another log's batches whole, as a follower does: offsets, producers and transactions stay. An empty log
-    /// begins where the source does.
+    /// Appends whole batches of another log, as a follower does: offsets, producers and transactions are kept. An empty
+    /// log begins where the source does.
     ///
     /// # Errors
     /// Faults in the source; [`Error::InvalidArgument`] for a leader epoch below the log's latest;
@@ -242,7 +243,7 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Brings everything appended to the device, and the log dir's checkpoints up to date.
+    /// Syncs all appended bytes to the disk, and updates the log dir's checkpoints.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -270,7 +271,7 @@ impl LogWriter {
         self.writer.log().log_end_offset()
     }
 
-    /// The highest id among the producers that a broker would still know after loading the log; `None` for no producer.
+    /// The highest producer id that a broker would still know after loading the log; `None` if there is no producer.
     ///
     /// A cluster that assigns this id again would have records of the new producer discarded as duplicates.
     #[must_use]

@@ -95,7 +95,7 @@ macro_rules! columns {
             /// All, in the order of the documentation.
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
-            /// As users spell it.
+            /// Name as users spell it.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {

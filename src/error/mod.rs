@@ -22,13 +22,13 @@ pub use self::refusal::{ProducerFault, ProducerRule, Refusal};
 /// `std::result::Result` with [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Everything that can go wrong, by the exception it becomes in Python.
+/// All errors, by the exception that each becomes in Python.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// Bytes of a `.log` contradict their checksum, their structure or their neighbours.
     CorruptRecord(Box<Fault>),
-    /// An index, snapshot or checkpoint that was requested by itself is unsound.
+    /// An index, snapshot or checkpoint that was read directly is corrupt.
     CorruptIndex(Box<Fault>),
     /// A batch is whole, yet its records break the format (Kafka's `InvalidRecordException`).
     InvalidRecord(Box<Fault>),
@@ -47,7 +47,7 @@ pub enum Error {
         /// The next offset to be written.
         log_end_offset: Offset,
     },
-    /// The log did not take what it was given; what was in it before is as it was.
+    /// The log refused an append; its content is unchanged.
     Refused {
         /// The refusal, for programs.
         refusal: Refusal,
@@ -74,16 +74,16 @@ pub enum Error {
     },
     /// A topic or partition that was named does not exist in the log dirs.
     UnknownTopicOrPartition(String),
-    /// The operating system said no.
+    /// The operating system reported an error.
     Io {
         /// The file or folder.
         path: PathBuf,
         /// The error of the operating system.
         source: io::Error,
     },
-    /// The caller's arguments make no sense.
+    /// The caller's arguments are invalid.
     InvalidArgument(String),
-    /// There is no memory for what the data needs; nothing is wrong with it.
+    /// There is not enough memory; the data is not at fault.
     OutOfMemory {
         /// The file, where one is known.
         path: Option<PathBuf>,

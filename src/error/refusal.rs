@@ -19,7 +19,7 @@ pub enum ProducerRule {
     TransactionCoordinatorFenced,
 }
 
-/// An append that contradicts what the log knows of its producer.
+/// An append that contradicts the state of its producer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProducerFault {
     /// The rule.
@@ -71,7 +71,7 @@ pub enum Refusal {
     SegmentOffsetOverflow,
     /// A segment that exists, or would lie below the active one.
     SegmentExists,
-    /// The log failed before and takes nothing until it is opened again.
+    /// The log failed before and accepts nothing until it is reopened.
     Failed,
     /// A job that appends to many partitions at once has not ended, or died before its end.
     PendingJob,

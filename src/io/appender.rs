@@ -32,7 +32,7 @@ const WRITE_BACK: u64 = 8 << 20;
 /// Policy that says when appended bytes are synced to the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncPolicy {
-    /// Only when asked to, and at a clean close.
+    /// Only on request, and at a clean close.
     Never,
     /// At a roll, and as soon as an append finds that so many records or milliseconds have passed since the last sync
     /// (`flush.messages`, `flush.ms`; Kafka's defaults are never).
@@ -72,9 +72,9 @@ impl SyncPolicy {
 pub struct AppendedBytes<'a> {
     /// All bytes of it.
     pub all: &'a [u8],
-    /// So many at the front are in the file already: what the write before this one brought there ahead.
+    /// Number of leading bytes that the previous write already put into the file.
     pub begun: usize,
-    /// So many count from now on. The others are the beginning of what is appended next.
+    /// Number of bytes that count from now on. The others are the beginning of the next append.
     pub whole: usize,
 }
 
@@ -146,7 +146,7 @@ impl<F: StoredFile> Appender<F> {
         Ok(made)
     }
 
-    /// Says that only the first `end` bytes count: zeros follow.
+    /// Sets the end: only the first `end` bytes count, zeros follow.
     pub(crate) fn ends_at(&mut self, end: Position) {
         self.end = self.end.min(end);
         self.written_back = self.written_back.min(end);
@@ -170,7 +170,7 @@ impl<F: StoredFile> Appender<F> {
         self.end.saturating_add(self.ahead)
     }
 
-    /// Appends, and says where.
+    /// Appends, and returns the position.
     ///
     /// # Errors
     /// `InvalidArgument` where positions would overflow; `Io`, and then the end is what it was.
@@ -257,7 +257,7 @@ impl<F: StoredFile> Appender<F> {
         Ok(cut)
     }
 
-    /// Cuts off what is beyond the log's end, preallocated zeros, and gives the room there back.
+    /// Cuts off preallocated zeros beyond the log's end, and frees the blocks there.
     ///
     /// # Errors
     /// `Io`.
@@ -265,7 +265,7 @@ impl<F: StoredFile> Appender<F> {
         self.truncate(self.end).map(drop)
     }
 
-    /// Brings the file to the disk.
+    /// Syncs the file to the disk.
     ///
     /// # Errors
     /// `Io`.
@@ -274,7 +274,7 @@ impl<F: StoredFile> Appender<F> {
     }
 }
 
-/// Gives back the room ahead that a `.log` was left with by a crash.
+/// Frees the blocks beyond the end that a crash left with a `.log`.
 ///
 /// # Errors
 /// `Io`.

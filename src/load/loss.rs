@@ -10,10 +10,10 @@ use crate::types::{Offset, Position};
 /// Action if loading would remove whole batches from a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnLoss {
-    /// Raise an error and change nothing. A torn tail without a whole batch after the tear is not a loss, and is cut.
+    /// Raise an error and change nothing. A torn tail is not a loss unless a whole batch follows the tear; it is cut.
     #[default]
     Refuse,
-    /// Do what a broker's start does, and refuse only where it does not load the log.
+    /// Do what a broker's start does, and refuse only if Kafka does not load the log.
     AsKafka,
     /// Keep every batch that is whole and in order; the result loads in Kafka.
     Salvage,
@@ -24,7 +24,7 @@ pub(crate) const WAYS_OUT: &str = "nothing was changed; in recover, salvage keep
                                    (--salvage, on_loss=\"salvage\"), and as_kafka does what a broker's start does \
                                    (--as-kafka, on_loss=\"as_kafka\")";
 
-/// Whole batches that would go, for one reason.
+/// Whole batches that would be lost, for one reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
     /// The file of the first of them.

@@ -6,7 +6,7 @@ use super::loss::Loss;
 use crate::segment::resync::Lost;
 use crate::types::{Offset, Position};
 
-/// Something worth saying that loading would do.
+/// A noteworthy effect of loading.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
     /// A segment was checked batch by batch, and its indexes were rebuilt.
@@ -20,7 +20,7 @@ pub enum Note {
         /// The reason for the cut.
         reason: Option<String>,
     },
-    /// A batch goes back after an index entry: Kafka drops the segment whole, sound batches and all.
+    /// A batch has a lower offset after an index entry: Kafka drops the whole segment, including its sound batches.
     Dropped {
         /// Its base offset.
         base_offset: Offset,
@@ -45,12 +45,12 @@ pub enum Note {
         /// The base offsets of what it became.
         into: Vec<Offset>,
     },
-    /// A file that compaction or a split had finished took its place.
+    /// A finished file of compaction or a split replaced its sources.
     Swapped {
         /// The file.
         name: String,
     },
-    /// Whole batches go.
+    /// Whole batches are lost.
     Lost(Loss),
     /// The indexes of a segment have no room for all the entries that its batches should have, and the next append goes
     /// to another segment. Kafka does not open such a log.
@@ -71,7 +71,7 @@ pub enum Note {
         /// The offset after the batch before it.
         expected: Offset,
     },
-    /// By salvage alone: a `.log` was made of the whole batches that were there.
+    /// Only by salvage: a `.log` was built from the whole batches that were found.
     Salvaged {
         /// The base offset of what it was made of.
         base_offset: Offset,
@@ -80,14 +80,14 @@ pub enum Note {
         /// Bytes left out.
         lost: u64,
     },
-    /// By salvage alone: bytes of a `.log` that give no batch that is kept.
+    /// Only by salvage: bytes of a `.log` that give no kept batch.
     LeftOut {
         /// The file.
         name: String,
         /// Bytes and offsets that were left out, and the reason.
         lost: Lost,
     },
-    /// By salvage alone: a file that keeps Kafka from loading the log has another name now, or is gone.
+    /// Only by salvage: a file that keeps Kafka from loading the log was renamed or removed.
     SetAside {
         /// The file.
         name: String,

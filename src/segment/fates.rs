@@ -82,7 +82,7 @@ impl AbortedCursor {
 /// Number of producers that [`ProducerSet`] finds without a search; a power of two.
 const RECENT: usize = 32;
 
-/// A set of producers that is asked about each batch, mostly about one of a few.
+/// A set of producers with a direct-mapped cache: most batches come from few producers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ProducerSet {
     all: BTreeSet<i64>,

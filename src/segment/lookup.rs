@@ -60,7 +60,7 @@ pub struct SegmentLookup<'a> {
     /// From batch to batch, past damage if requested.
     steps: HeaderSteps,
     decoder: BatchDecoder,
-    /// Opened at the first need; `None` where there is none to open.
+    /// Opened lazily; `None` if the segment has no index.
     offset_index: OnceCell<Option<OffsetIndex>>,
 }
 

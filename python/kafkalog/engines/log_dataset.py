@@ -64,7 +64,7 @@ class _Readable(ABC):
         Parameters
         ----------
         schema : pyarrow.Schema, optional
-            Of no effect: it can only be the dataset's.
+            Ignored; the dataset's schema is used.
         columns : list of str, or dict of str to pyarrow.compute.Expression, optional
             Columns, or what to compute from them. Only what these and the filter name is decoded.
         filter : pyarrow.compute.Expression, optional

@@ -75,14 +75,14 @@ impl Timestamp {
 /// Records of transactions that are read (`IsolationLevel`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IsolationLevel {
-    /// All, whatever became of their transactions.
+    /// All, whatever the outcome of their transactions.
     #[default]
     ReadUncommitted,
-    /// Those of committed ones, and of none.
+    /// Those of committed transactions, and those without one.
     ReadCommitted,
 }
 
-/// Bounds that every record has to be within, all of them inclusive.
+/// Bounds for every record, all of them inclusive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pruning {
     /// Smallest offset.
@@ -96,7 +96,7 @@ pub struct Pruning {
 /// Options of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlanOptions {
-    /// These topics, which must be there.
+    /// These topics, which must exist.
     pub topics: Option<BTreeSet<String>>,
     /// Topics whose whole name matches.
     pub topic_pattern: Option<String>,
@@ -116,7 +116,7 @@ pub struct PlanOptions {
     pub pruning: Pruning,
     /// Also `-delete`, `-future` and `-stray` folders of a log dir.
     pub include_inactive: bool,
-    /// Topics and partitions that are named and not there are skipped.
+    /// Named topics and partitions that do not exist are ignored.
     pub allow_missing: bool,
     /// Action on damage in what must be read to plan.
     pub on_corrupt: OnCorrupt,

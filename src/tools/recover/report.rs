@@ -28,11 +28,11 @@ pub struct PartitionReport {
     pub log_start_offset: Offset,
     /// The next offset to be written.
     pub log_end_offset: Offset,
-    /// Segments there are now.
+    /// Number of segments.
     pub segments: usize,
     /// Bytes of their `.log` files.
     pub size: u64,
-    /// The highest id among the producers that a broker would still know; `None` for no producer.
+    /// The highest producer id that a broker would still know; `None` if there is no producer.
     pub highest_producer_id: Option<i64>,
     /// The latest leader epoch; `None` for a log without batches.
     pub latest_leader_epoch: Option<i32>,
@@ -116,7 +116,7 @@ pub struct RecoveryReport {
     pub partitions: Vec<PartitionReport>,
     /// Lines of the log dir's checkpoints that changed.
     pub checkpoints: Vec<CheckpointChange>,
-    /// Folders that a broker does not load so: being deleted, or the metadata log.
+    /// Folders that a broker does not load this way: folders being deleted, and the metadata log.
     pub skipped: Vec<PathBuf>,
     /// Files and folders of the source that are not in `out`.
     pub left_out: Vec<LeftOut>,
