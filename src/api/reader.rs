@@ -101,7 +101,7 @@ pub(crate) enum Request {
         ranges: Vec<PartitionRange>,
         /// Options of showing their messages.
         show: Show,
-        /// Those that cannot be.
+        /// Records that cannot be applied.
         refused: Arc<AllRefused>,
     },
 }

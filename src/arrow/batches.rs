@@ -194,7 +194,7 @@ enum OpenSegmentBatches {
 }
 
 impl BatchReader {
-    /// Will read `ranges` one after the other; checksums are compared into a column, not into errors.
+    /// Creates a reader of `ranges`, one after the other; checksums are compared into a column, not into errors.
     #[must_use]
     pub fn new(ranges: Vec<PartitionRange>, check_crcs: bool, on_corrupt: OnCorrupt) -> Self {
         let opening = Opening {

@@ -116,7 +116,7 @@ impl Encoder {
         }
     }
 
-    /// Has the rows of the next Arrow batch count from this number on in what errors say.
+    /// Numbers the rows of the next Arrow batch from here on in error messages.
     #[must_use]
     pub const fn numbered_from(mut self, first_row: usize) -> Self {
         self.given = first_row;

@@ -41,7 +41,7 @@ impl fmt::Debug for CacheLine {
 }
 
 impl PooledBlock {
-    /// Will have room for at least `bytes` bytes of arbitrary content at the first [`PooledBlock::grow`].
+    /// Creates a block with room for at least `bytes` bytes of arbitrary content at the first [`PooledBlock::grow`].
     #[must_use]
     pub(crate) const fn new(bytes: usize) -> Self {
         Self {

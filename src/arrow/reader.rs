@@ -18,17 +18,17 @@ use crate::segment::resync::Lost;
 use crate::segment::source::Copying;
 use crate::types::Position;
 
-/// A batch of views keeps no more than this of what was copied or decompressed, or twice what it may hold. Without a limit,
-/// a batch of small columns of large records would keep hundreds of megabytes.
+/// A batch of views keeps no more than this of what was copied or decompressed, or twice what it may hold. Without a
+/// limit, a batch of small columns of large records would keep hundreds of megabytes.
 const MOST_KEPT: usize = 8 << 20;
 
 /// Reads ranges in order on the calling thread.
 ///
-/// Records flow one way: the log's reader fills the chunk, the columns take from it, and a finished batch takes along the
-/// memory that its columns point into.
+/// Records flow one way: the log's reader fills the chunk, the columns take from it, and a finished batch takes along
+/// the memory that its columns point into.
 ///
-/// Past damage, a batch of Kafka's that no chunk takes at once comes in parts, and none of it may be given if any of its
-/// records cannot be decoded. What is finished with parts of it waits until it is known to be sound.
+/// Past damage, a batch of Kafka's that no chunk takes at once comes in parts, and none of it may be given if any of
+/// its records cannot be decoded. What is finished with parts of it waits until it is known to be sound.
 #[derive(Debug)]
 pub struct RangeReader {
     log: LogReader,
@@ -65,7 +65,7 @@ pub(super) struct ReadProgress {
 }
 
 impl RangeReader {
-    /// Will read `ranges` one after the other.
+    /// Creates a reader of `ranges`, one after the other.
     ///
     /// # Errors
     /// `InvalidArgument` for options that make no sense.
@@ -96,7 +96,7 @@ impl RangeReader {
         })
     }
 
-    /// Will read other ranges in the memory it has; counts start again from zero.
+    /// Restarts with other ranges in the same memory; counts start again from zero.
     pub(super) fn restart(&mut self, ranges: Vec<PartitionRange>) {
         self.log.restart(ranges);
         self.chunk.reset();
@@ -107,7 +107,7 @@ impl RangeReader {
         self.ended = false;
     }
 
-    /// There is nothing after the last batch.
+    /// True if there is nothing after the last batch.
     pub(super) fn has_ended(&self) -> bool {
         self.ended && self.finished.is_empty()
     }

@@ -105,8 +105,8 @@ pub(crate) struct AbortedTxns {
     pub is_complete: bool,
 }
 
-/// Of a segment's entries, those that touch offsets from `fetch_offset` to before `upper_bound`; what comes after an entry
-/// whose last stable offset reaches that far began later.
+/// Of a segment's entries, those that touch offsets from `fetch_offset` to before `upper_bound`; what comes after an
+/// entry whose last stable offset reaches that far began later.
 #[must_use]
 pub(crate) fn collect_aborted(
     entries: impl IntoIterator<Item = AbortedTxn>,
@@ -131,8 +131,8 @@ pub(crate) fn collect_aborted(
 
 /// A transaction index that is written; its file comes into being with its first entry.
 ///
-/// Entries are read as a broker reads them ([`AbortedTxn::ensure_readable`]), up to where the file ended when it was opened,
-/// and what was appended since.
+/// Entries are read as a broker reads them ([`AbortedTxn::ensure_readable`]), up to where the file ended when it was
+/// opened, and what was appended since.
 #[derive(Debug)]
 pub(crate) struct TransactionIndexFile<S: Storage = DiskFolder> {
     storage: S,
@@ -344,7 +344,7 @@ impl<S: Storage> TransactionIndexFile<S> {
         })
     }
 
-    /// Has the entries on the device before it returns.
+    /// Syncs the entries to the device before it returns.
     ///
     /// # Errors
     /// `Io`.

@@ -26,7 +26,7 @@ const MAX_LENGTH: u64 = i32::MAX as u64;
 const LEAST_ROOM: u64 = 1 << 20;
 /// The most room ahead.
 const MOST_ROOM: u64 = 16 << 20;
-/// So many bytes at a time go to the device.
+/// Bytes that are written back at a time.
 const WRITE_BACK: u64 = 8 << 20;
 
 /// Policy that says when appended bytes are synced to the disk.
@@ -207,7 +207,7 @@ impl<F: StoredFile> Appender<F> {
         Ok(position)
     }
 
-    /// Has the device begin with what was written since the last time.
+    /// Starts writing back the bytes since the last call.
     fn write_back(&mut self) {
         let size = self.end.saturating_sub(self.written_back);
         if size >= WRITE_BACK {

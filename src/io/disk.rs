@@ -302,7 +302,7 @@ impl Disk {
         let _ = (file, position, len);
     }
 
-    /// Has a file's bytes and length on the device before it returns.
+    /// Syncs a file's bytes and length to the device before it returns.
     ///
     /// # Errors
     /// `Io`.
@@ -358,7 +358,7 @@ impl Disk {
         }
     }
 
-    /// Has the names in a folder on the device before it returns (`Utils.flushDir`; Windows has no such thing).
+    /// Syncs the names in a folder to the device before it returns (`Utils.flushDir`; Windows has no such thing).
     ///
     /// # Errors
     /// `Io`.

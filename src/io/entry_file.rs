@@ -104,7 +104,7 @@ pub trait EntryFile<const W: usize>: Debug + Sized {
     /// `Io`.
     fn trim_to_valid_size(&mut self) -> Result<()>;
 
-    /// Has the entries on the device before it returns.
+    /// Syncs the entries to the device before it returns.
     ///
     /// # Errors
     /// `Io`; `InvalidArgument` after a close.

@@ -28,7 +28,7 @@ struct PooledBuffers<T> {
 }
 
 impl<T> BlockPool<T> {
-    /// Will keep at most so many bytes.
+    /// Creates a pool that keeps at most so many bytes.
     #[must_use]
     pub(crate) const fn new(most: usize) -> Self {
         Self {

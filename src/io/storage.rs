@@ -114,7 +114,7 @@ pub trait StoredFile: ReadFile {
         let _ = (position, length);
     }
 
-    /// Has bytes and length on the device before it returns.
+    /// Syncs bytes and length to the device before it returns.
     ///
     /// # Errors
     /// `Io`.
@@ -190,7 +190,7 @@ pub trait Storage: ReadFolder + Clone {
     /// `Io`.
     fn set_modified_ms(&self, name: &str, ms: TimestampMs) -> Result<()>;
 
-    /// Has the names in the folder on the device before it returns.
+    /// Syncs the names in the folder to the device before it returns.
     ///
     /// # Errors
     /// `Io`.

@@ -94,7 +94,7 @@ impl Syncing {
         })
     }
 
-    /// Has the thread sync a file or folder, with what has been written to it so far.
+    /// Lets the thread sync a file or folder, with what has been written to it so far.
     ///
     /// # Errors
     /// `Io`: what failed before, or where the file cannot be handed over.

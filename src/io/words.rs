@@ -20,7 +20,7 @@ impl<'a> Words<'a> {
         Self(bytes)
     }
 
-    /// Has the processor fetch the byte at `at`, and its neighbours, before it is read; nothing where there is none.
+    /// Prefetches the byte at `at`, and its neighbours, before it is read; nothing where there is none.
     #[inline]
     pub(crate) fn fetch(self, at: usize) {
         #[cfg(target_arch = "x86_64")]

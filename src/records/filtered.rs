@@ -28,13 +28,13 @@ use crate::types::{Compression, NO_TIMESTAMP, Offset, TimestampMs, TimestampType
 /// Treatment of a batch (`MemoryRecords.RecordFilter.BatchRetention`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchRetention {
-    /// Its bytes stay; its records are not examined.
+    /// Kept; its records are not examined.
     Keep,
-    /// It goes; its records are not examined.
+    /// Removed; its records are not examined.
     Delete,
-    /// Its records are requested; without any the header stays.
+    /// Filtered; without any record left, the header is kept.
     RetainEmpty,
-    /// Its records are requested; without any it goes.
+    /// Filtered; without any record left, it is removed.
     DeleteEmpty,
 }
 
@@ -97,13 +97,13 @@ pub struct FilterRules {
 /// Result for a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FilteredBatch {
-    /// It stays, byte for byte.
+    /// Kept, byte for byte.
     Unchanged,
     /// Its records, or some, are in a new batch with this header.
     Rewritten(BatchHeader),
     /// Only this header is left.
     Emptied(BatchHeader),
-    /// It is gone.
+    /// Removed.
     Deleted,
 }
 

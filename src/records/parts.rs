@@ -58,7 +58,7 @@ impl PartAgreement {
         self.withdrawn
     }
 
-    /// Has what was given of the open batch taken back.
+    /// Makes the consumer take back the rows of the open batch.
     pub(super) const fn withdraw(&mut self, position: Position) {
         self.open = None;
         self.withdrawn = Some(position);

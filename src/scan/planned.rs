@@ -60,7 +60,7 @@ impl Ended {
 /// Next planned segment, opened, or its replacement.
 #[derive(Debug)]
 pub(crate) enum NextSegment {
-    /// It, or what stands in for it.
+    /// The segment, or its replacement.
     Open(Box<OpenSegment>),
     /// Retention took it.
     Gone(SegmentRange),
@@ -81,7 +81,7 @@ pub(crate) struct OpenSegment {
 }
 
 impl PlannedSegments {
-    /// Will open those of `ranges`.
+    /// Creates the list of the segments of `ranges`.
     #[must_use]
     pub(crate) fn new(ranges: Vec<PartitionRange>, opening: Opening) -> Self {
         Self {
@@ -96,13 +96,13 @@ impl PlannedSegments {
         }
     }
 
-    /// Will open those of other ranges.
+    /// Restarts with other ranges.
     pub(crate) fn restart(&mut self, ranges: Vec<PartitionRange>) {
         self.ranges = ranges.into_iter();
         self.segments = Vec::new().into_iter();
     }
 
-    /// There is no further turn.
+    /// Ends the iteration.
     pub(crate) fn end(&mut self) {
         self.restart(Vec::new());
     }

@@ -55,7 +55,7 @@ pub(crate) struct LogReader {
 }
 
 impl LogReader {
-    /// Will read `ranges` one after the other.
+    /// Creates a reader of `ranges`, one after the other.
     #[must_use]
     pub(crate) fn new(ranges: Vec<PartitionRange>, options: ReadOptions, copying: Copying) -> Self {
         let empty: Arc<str> = Arc::from("");
@@ -80,7 +80,7 @@ impl LogReader {
         }
     }
 
-    /// Will read other ranges with the contexts it has; counts start again from zero.
+    /// Restarts with other ranges and the same contexts; counts start again from zero.
     pub(crate) fn restart(&mut self, ranges: Vec<PartitionRange>) {
         if let Some(reader) = self.open.take() {
             self.segments.keep(reader.into_source());
@@ -133,8 +133,9 @@ impl LogReader {
         self.segments.range().folder.join(&*self.context.segment)
     }
 
-    /// Fills `chunk`, which must be empty, with records of one segment. After [`FillOutcome::Records`] it is still empty if all of
-    /// them were not wanted. What becomes of batches that are given in parts, [`Chunk::parts`] says after each call.
+    /// Fills `chunk`, which must be empty, with records of one segment. After [`FillOutcome::Records`] it is still
+    /// empty if all of them were not wanted. What becomes of batches that are given in parts, [`Chunk::parts`] says
+    /// after each call.
     ///
     /// # Errors
     /// What reading finds, after the records before it. Nothing follows an error.

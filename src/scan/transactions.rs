@@ -63,7 +63,7 @@ enum Evidence {
     Quiet,
     /// These.
     Aborted(Vec<AbortedTxn>),
-    /// Nothing that could be believed.
+    /// No trusted file.
     None,
 }
 

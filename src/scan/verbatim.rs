@@ -1,9 +1,9 @@
 //! Planned ranges as whole batches, byte for byte: what a follower fetches from its leader.
 //!
-//! Batches are never cut, so the first may begin below the range and the last may reach beyond it, as in a fetch. A group
-//! ends with a control batch: a log that takes a transaction's end together with transactions that begin after it notes
-//! for it a last stable offset that is too high (`UnifiedLog.append`), and later aborts are hidden from consumers.
-//! Checksums are left to the log that appends them.
+//! Batches are never cut, so the first may begin below the range and the last may reach beyond it, as in a fetch. A
+//! group ends with a control batch: a log that takes a transaction's end together with transactions that begin after it
+//! notes for it a last stable offset that is too high (`UnifiedLog.append`), and later aborts are hidden from
+//! consumers. Checksums are left to the log that appends them.
 
 use crate::error::{Error, Result};
 use crate::format::batch::RECORD_BATCH_OVERHEAD;
@@ -34,7 +34,7 @@ pub struct BatchGroup<'a> {
 }
 
 impl WholeBatches {
-    /// Will read `range`.
+    /// Creates a reader of `range`.
     #[must_use]
     pub fn new(range: PartitionRange) -> Self {
         let opening = Opening {

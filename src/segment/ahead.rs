@@ -271,7 +271,7 @@ impl ThreadWindows {
         Ok(WindowRun { batches, continues })
     }
 
-    /// Has the bytes up to `end` too, unless those are very many.
+    /// Reads the bytes up to `end` too, unless those are very many.
     fn read_to(&mut self, end: Position) -> io::Result<()> {
         let there = self.buffer.len();
         let wanted = usize::try_from(end.saturating_sub(self.from)).unwrap_or(usize::MAX);
@@ -287,7 +287,7 @@ impl ThreadWindows {
         Ok(())
     }
 
-    /// Up to `wanted` bytes at `position`.
+    /// Reads up to `wanted` bytes at `position`.
     fn bytes(&self, position: Position, wanted: usize) -> &[u8] {
         let at = usize::try_from(position.saturating_sub(self.from)).unwrap_or(usize::MAX);
         let rest = self.buffer.get(at..).unwrap_or_default();

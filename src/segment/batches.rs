@@ -29,9 +29,9 @@ pub(crate) const CURRENT_MAGIC: u8 = 2;
 /// Facts about a segment other than its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// From the file's name.
+    /// Base offset, from the file's name.
     pub base_offset: Offset,
-    /// Of the next segment, if there is one.
+    /// Base offset of the next segment, if there is one.
     pub next_base_offset: Option<Offset>,
     /// The partition's last segment.
     pub is_active: bool,

@@ -146,7 +146,7 @@ impl<'a> SegmentLookup<'a> {
         index.as_ref()
     }
 
-    /// Has the processor fetch what a lookup of `target` will walk over, from the index entry on.
+    /// Prefetches the bytes that a lookup of `target` will walk over, from the index entry on.
     pub(crate) fn fetch(&self, target: Offset) {
         let floor = |index: &OffsetIndex| index.entry(index.floor(target)?);
         if let Some(entry) = self.offset_index().and_then(floor)

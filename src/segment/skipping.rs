@@ -300,7 +300,7 @@ impl Skipping {
         confirms_epoch(source, cursor.position(), header.partition_leader_epoch)
     }
 
-    /// Has the whole segment walked, once.
+    /// Walks the whole segment, once.
     pub(super) fn look_at_all(
         &mut self,
         source: &SegmentSource,

@@ -284,7 +284,7 @@ impl SegmentSource {
         &self.region
     }
 
-    /// Has the processor fetch up to `len` bytes of a map from `position` on, before they are read: in a walk over
+    /// Prefetches up to `len` bytes of a map from `position` on, before they are read: in a walk over
     /// headers each one says where the next is, so that each would wait for memory.
     pub(crate) fn fetch(&self, position: Position, len: usize) {
         if let (Origin::Mapped { .. }, Ok(at)) = (&self.origin, usize::try_from(position)) {
@@ -302,7 +302,7 @@ impl SegmentSource {
         }
     }
 
-    /// Up to `wanted` bytes from `position`.
+    /// Reads up to `wanted` bytes from `position`.
     ///
     /// # Errors
     /// `Io` where reading fails.

@@ -70,7 +70,7 @@ impl LogWalk {
         self.ahead = None;
     }
 
-    /// Up to `wanted` bytes from `position`.
+    /// Reads up to `wanted` bytes from `position`.
     ///
     /// # Errors
     /// `Io`.

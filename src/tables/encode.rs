@@ -13,7 +13,7 @@ use crate::format::varint::put_uvarint;
 
 /// The longest string (`Short.MAX_VALUE`).
 const MAX_STRING: usize = 0x7fff;
-/// So much of a value is quoted in an error.
+/// Characters of a value that an error quotes.
 const QUOTED: usize = 60;
 
 /// Appends a message in this version.

@@ -36,7 +36,7 @@ pub(crate) struct TableRecords {
 }
 
 impl TableRecords {
-    /// Will read `ranges` one after the other; control records only where `options` includes them.
+    /// Creates a reader of `ranges`, one after the other; control records only where `options` includes them.
     pub(crate) fn new(ranges: Vec<PartitionRange>, options: ReadOptions) -> Self {
         Self {
             log: LogReader::new(ranges, options, Copying::Always),

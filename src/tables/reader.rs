@@ -68,7 +68,7 @@ pub(crate) struct TableReader {
 }
 
 impl TableReader {
-    /// Will read `ranges`, which hold internal topics, one after the other.
+    /// Creates a reader of `ranges`, which hold internal topics, one after the other.
     pub(crate) fn new(ranges: Vec<PartitionRange>, show: Show) -> Self {
         Self {
             entries: TableRecords::new(ranges, ReadOptions::default()),
@@ -80,7 +80,7 @@ impl TableReader {
         }
     }
 
-    /// Will read what was chosen of a metadata log, without the records that cannot be applied.
+    /// Creates a reader of the selection from a metadata log, without the records that cannot be applied.
     pub(crate) fn of_metadata(
         ranges: Vec<PartitionRange>,
         show: Show,

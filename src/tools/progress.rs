@@ -46,7 +46,7 @@ impl Progress {
         self.total.store(total, Ordering::Relaxed);
     }
 
-    /// So many partition folders more are examined.
+    /// Adds so many partition folders to examine.
     pub(crate) fn add_partitions(&self, count: usize) {
         self.partitions.fetch_add(count as u64, Ordering::Relaxed);
     }
@@ -56,7 +56,7 @@ impl Progress {
         self.partitions.load(Ordering::Relaxed)
     }
 
-    /// So many bytes more are done.
+    /// Adds so many bytes.
     pub(crate) fn add(&self, bytes: u64) {
         self.done.fetch_add(bytes, Ordering::Relaxed);
     }

@@ -146,7 +146,7 @@ impl<S: Storage> WritableLog<S> {
         Ok(())
     }
 
-    /// Has a producer snapshot go with its segment.
+    /// Deletes a producer snapshot with its segment.
     pub(super) fn delete_snapshot(
         &mut self,
         base_offset: Offset,
@@ -167,7 +167,7 @@ impl<S: Storage> WritableLog<S> {
         self.delete_later(&name.to_string(), now_ms);
     }
 
-    /// Has a file go after `file.delete.delay.ms`.
+    /// Deletes a file after `file.delete.delay.ms`.
     pub(super) fn delete_later(&mut self, name: &str, now_ms: TimestampMs) {
         self.deleted.push(Deleted {
             name: name.to_owned(),

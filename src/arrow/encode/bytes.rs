@@ -46,7 +46,7 @@ impl ByteColumn for Dense<'_> {
     }
 }
 
-/// Has bytes fetched that are read later.
+/// Prefetches bytes that are read later.
 #[inline]
 fn fetch(data: &[u8], mut at: usize, len: usize) {
     let end = at.wrapping_add(len.min(AHEAD));

@@ -322,7 +322,7 @@ impl<E: Entry<W>, const W: usize, F: EntryFile<W>> WritableIndex<E, W, F> {
         self.file.trim_to_valid_size()
     }
 
-    /// Has the entries on the device before it returns.
+    /// Syncs the entries to the device before it returns.
     ///
     /// # Errors
     /// `Io`; `InvalidArgument` after a close.

@@ -1,7 +1,7 @@
 //! The map of an index and the access to its entries.
 //!
-//! Entries are stored as atomics, of one size each: another process that copies the file ([`index`](crate::index)) sees no
-//! part of an offset index's entry, and of a time index's the offset last.
+//! Entries are stored as atomics, of one size each: another process that copies the file ([`index`](crate::index)) sees
+//! no part of an offset index's entry, and of a time index's the offset last.
 
 #![expect(
     unsafe_code,
@@ -58,8 +58,8 @@ impl<const W: usize> View<W> {
     pub(super) unsafe fn load(&self, n: usize) -> [u32; W] {
         let mut words = [0; W];
         if let [high, low] = words.as_mut_slice() {
-            // SAFETY: `n` is below the capacity, so the eight bytes are inside the map, which begins on a page: they are
-            // aligned. They are accessed as this atomic alone.
+            // SAFETY: `n` is below the capacity, so the eight bytes are inside the map, which begins on a page: they
+            // are aligned. They are accessed as this atomic alone.
             let both = unsafe { AtomicU64::from_ptr(self.at(n, 0).cast()) };
             let both = u64::from_be(both.load(Ordering::Relaxed));
             (*high, *low) = halves(both);
@@ -94,7 +94,7 @@ impl<const W: usize> View<W> {
         }
     }
 
-    /// Has the first `length` bytes on the device before it returns.
+    /// Syncs the first `length` bytes to the device before it returns.
     pub(super) fn flush(&self, length: usize) -> io::Result<()> {
         if length == 0 {
             return Ok(());

@@ -294,7 +294,7 @@ impl Content {
         }
     }
 
-    /// Up to `wanted` bytes from `at`.
+    /// Reads up to `wanted` bytes from `at`.
     ///
     /// # Errors
     /// `Io`.

@@ -62,7 +62,7 @@ pub(super) struct BatchesBetween {
     pub(super) floor: Offset,
     /// None may reach it.
     pub(super) ceiling: Offset,
-    /// Of the file.
+    /// Base offset of the file.
     pub(super) base_offset: Offset,
 }
 
@@ -151,7 +151,7 @@ impl BatchesBetween {
 /// Divides what is kept into segments in which every offset and every index entry has room.
 struct Division {
     floor: Offset,
-    /// Of the file.
+    /// Base offset of the file.
     own_base: Offset,
     interval: EntryInterval,
     /// Entries in an index, and most of them.

@@ -108,7 +108,7 @@ impl SegmentReader {
         )
     }
 
-    /// Has the whole segment examined, and goes back to `position`; false where that was done before.
+    /// Examines the whole segment, and goes back to `position`; false where that was done before.
     fn look_at_all(
         &mut self,
         state: &mut ReadState,

@@ -31,7 +31,7 @@ pub(super) struct BatchSearch {
     pub(super) length: u64,
     /// First and last offset that a batch of the segment may have.
     pub(super) offsets: (Offset, Offset),
-    /// Of the segment.
+    /// Base offset of the segment.
     base_offset: Offset,
     /// The last offset of the batch that was found last.
     last_offset: Offset,
@@ -82,7 +82,7 @@ impl BatchSearch {
         self.last_offset = header.last_offset();
     }
 
-    /// Up to `wanted` bytes at `position`.
+    /// Reads up to `wanted` bytes at `position`.
     pub(super) fn bytes(&mut self, position: Position, wanted: usize) -> Result<&[u8]> {
         self.far.bytes(position, wanted)
     }

@@ -311,7 +311,7 @@ struct Making {
 }
 
 impl Making {
-    /// Has the bytes of a chunk in `bytes`.
+    /// Computes the bytes of a chunk into `bytes`.
     fn make(&mut self, log: &CleanedLog, number: usize) -> Result<()> {
         if self.made == Some(number) {
             return Ok(());

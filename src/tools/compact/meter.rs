@@ -49,7 +49,7 @@ impl Meter {
         };
     }
 
-    /// So many bytes more were read.
+    /// Adds so many bytes.
     pub(super) fn read(&mut self, bytes: u64) {
         let pass = &mut self.pass;
         pass.read = pass.read.saturating_add(bytes);

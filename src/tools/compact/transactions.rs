@@ -42,7 +42,7 @@ pub(super) struct WalkedTransactions {
 /// Decision about a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Decision {
-    /// It does not count any more.
+    /// True if it no longer counts.
     pub may_go: bool,
     /// An ABORT marker that stays: what the transaction index says of it.
     pub entry: Option<AbortedTxn>,

@@ -93,11 +93,11 @@ impl Hold {
 /// Decision of retention about a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Retention {
-    /// It goes now.
+    /// Deleted now.
     Deletable(Rule),
-    /// It goes at this time, if nothing is appended; the segment of this number holds it.
+    /// Deleted at this time, if nothing is appended; the segment of this number retains it.
     Waiting(TimestampMs, Hold, usize),
-    /// Nothing that is known makes it go.
+    /// Retained as far as is known.
     Kept(Hold),
 }
 

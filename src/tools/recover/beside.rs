@@ -75,12 +75,12 @@ pub(super) struct CopiedFiles {
     folders: Vec<PathBuf>,
     files: Vec<PathBuf>,
     pub(super) left_out: Vec<LeftOut>,
-    /// Nothing is copied that may hold what is to go.
+    /// True if nothing is copied that may contain dropped records.
     erases: bool,
 }
 
 impl CopiedFiles {
-    /// Nothing yet.
+    /// Creates an empty one.
     pub(super) const fn new(erases: bool) -> Self {
         Self {
             folders: Vec::new(),

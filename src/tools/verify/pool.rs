@@ -140,7 +140,7 @@ impl VerifyPool {
         }
     }
 
-    /// Has the others stop.
+    /// Stops the others.
     fn fail(&self, error: Error) {
         lock(&self.state).failed.get_or_insert(error);
         self.cancellation.cancel();

@@ -142,7 +142,7 @@ pub(super) struct ProducerWalk {
 }
 
 impl ProducerWalk {
-    /// Will stop at the snapshots' offsets `cuts`, and hold aborted transactions against `entries`.
+    /// Creates a walk that stops at the snapshots' offsets `cuts`, and compares aborted transactions with `entries`.
     #[must_use]
     pub(super) fn new(segment: &LogSegment, mut cuts: Vec<Offset>, entries: TxnEntries) -> Self {
         cuts.sort_unstable_by(|a, b| b.cmp(a));

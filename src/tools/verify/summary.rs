@@ -6,7 +6,7 @@ use crate::types::{NO_TIMESTAMP, Offset, Position, TimestampMs};
 /// Result of a segment's walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Summary {
-    /// From the file's name.
+    /// Base offset, from the file's name.
     pub base_offset: Offset,
     /// The offset after the last batch; the base without any.
     pub next_offset: Offset,
@@ -19,7 +19,7 @@ pub(super) struct Summary {
 }
 
 impl Summary {
-    /// Nothing yet.
+    /// Creates an empty one.
     #[must_use]
     pub(super) const fn new(base_offset: Offset) -> Self {
         Self {
