@@ -222,10 +222,10 @@ pub struct PendingRows<'a> {
 }
 
 impl PendingRows<'_> {
-    /// The next batches: so many that they come to `least` bytes, but one at least, or what there is; `None` after the
-    /// last row. Rows without a timestamp get `now_ms`. Without offsets of their own the batches' base offsets are 0,
-    /// for the log to say. If the log has begun to write the last of those given before, it comes again, in front, and
-    /// what is written of it does not count.
+    /// The next batches, of at least `least` bytes together if there are as many, and at least one; `None` after the
+    /// last row. Rows without a timestamp get `now_ms`. Without given offsets, the base offsets of the batches are 0,
+    /// and the log assigns them. If the log has begun to write the last of those given before, it comes again, in
+    /// front, and what is written of it does not count.
     ///
     /// # Errors
     /// `Refused` for a record that is too large by itself, a timestamp out of bounds, offsets that do not rise;

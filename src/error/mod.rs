@@ -222,8 +222,8 @@ impl Error {
         }
     }
 
-    /// [`Error::Internal`] at the caller's line, for what cannot happen unless this crate has a bug. Say what was
-    /// expected and what was found. A debug build panics, so that no test misses it.
+    /// [`Error::Internal`] at the caller's line, for states that only a bug in this crate can cause. Give the expected
+    /// and the actual value. A debug build panics, so that no test misses it.
     #[cold]
     #[must_use]
     #[track_caller]

@@ -246,9 +246,8 @@ impl FolderName {
     }
 }
 
-/// Returns whether a broker takes a folder of its log dir for a partition's, whatever stands for the topic: nothing
-/// there asks whether that is a legal name (`UnifiedLog.parseTopicPartitionName`). At any other folder it ends its
-/// start.
+/// Returns whether a broker takes a folder of its log dir for a partition's, with any text as the topic: it does not
+/// check that the name is legal (`UnifiedLog.parseTopicPartitionName`). Any other folder aborts its start.
 #[must_use]
 pub(crate) fn is_taken_for_a_partitions(name: &str) -> bool {
     let states = [FolderState::Delete, FolderState::Future, FolderState::Stray];

@@ -1,17 +1,17 @@
 //! Index files under a writer: preallocated and mapped for writing (`AbstractIndex`).
 //!
-//! An entry is `W` words of four bytes, big-endian on disk: two in an offset index, three in a time index. `view` holds the
-//! map and the unsafe access to entries.
+//! An entry is `W` words of four bytes, big-endian on disk: two in an offset index, three in a time index. `view` holds
+//! the map and the unsafe access to entries.
 //!
 //! # Contract of the maps
 //! Touching a page after the end of a file is a SIGBUS that no check can catch, so:
-//! * A map covers at least `max_size` bytes from the start, even beyond the end of the file, and lasts: trimming and growing
-//!   move only the end of the file. Nothing after that end is touched: reads stay below the count of entries, writes below
-//!   `slots`, and the file always holds both.
-//! * Ordinary writes fill a hole in a file before the map touches it, so that a full disk is an error and not a signal. (A
-//!   file system that copies on write may still run full later.)
-//! * No one else shortens the file or writes to it. The caller of [`IndexFile::open`] promises that: the log dir's `.lock`
-//!   keeps other writers away. Other processes copy the indexes of an active segment ([`index`](crate::index)).
+//! * A map covers at least `max_size` bytes from the start, even beyond the end of the file, and lasts: trimming and
+//!   growing move only the end of the file. Nothing after that end is touched: reads stay below the count of entries,
+//!   writes below `slots`, and the file always holds both.
+//! * Ordinary writes fill a hole in a file before the map touches it, so that a full disk is an error and not a signal.
+//!   (A file system that copies on write may still run full later.)
+//! * No one else shortens the file or writes to it. The caller of [`IndexFile::open`] promises that: the log dir's
+//!   `.lock` keeps other writers away. Other processes copy the indexes of an active segment ([`index`](crate::index)).
 //!
 //! The first two are invariants of this module, whose fields are private.
 
@@ -114,8 +114,8 @@ impl<const W: usize> IndexFile<W> {
         )
     }
 
-    /// Fills the hole from `backed` up to at least `end`, as far as the file goes, by writing what is read there: bytes
-    /// that were cut from the index stay as they are, as they do in Kafka.
+    /// Fills the hole from `backed` up to at least `end`, as far as the file goes, by writing back the bytes that are
+    /// read there: bytes that were cut from the index are kept, as in Kafka.
     #[cold]
     #[inline(never)]
     fn back(&mut self, end: u64) -> Result<()> {
@@ -183,7 +183,8 @@ impl<const W: usize> EntryFile<W> for IndexFile<W> {
     #[inline]
     fn get(&self, n: usize) -> Result<Option<[u32; W]>> {
         match &self.open {
-            // SAFETY: the file and its map hold `slots` entries, `entries` is at most that, and only `&mut self` cuts the file.
+            // SAFETY: the file and its map hold `slots` entries, `entries` is at most that, and only `&mut self` cuts
+            // the file.
             Some(open) if n < self.entries => Ok(Some(unsafe { open.view.load(n) })),
             Some(_) => Ok(None),
             None => Err(self.closed()),
@@ -215,8 +216,8 @@ impl<const W: usize> EntryFile<W> for IndexFile<W> {
         Ok(())
     }
 
-    /// `InvalidArgument` where entries would be lost: cut them first. (Kafka shortens the file, then throws, and the index
-    /// is unusable from then on.)
+    /// `InvalidArgument` where entries would be lost: cut them first. (Kafka shortens the file, then throws, and the
+    /// index is unusable from then on.)
     fn resize(&mut self, size: usize) -> Result<bool> {
         let size = Self::whole(size as u64);
         if size == self.length {

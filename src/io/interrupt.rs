@@ -22,8 +22,8 @@ impl Drop for RestoredPoll {
     }
 }
 
-/// Does the work, which ends early once `poll` says so; from then on it has to say so every time, as what is asked here
-/// may take one error for an answer.
+/// Does the work, which ends early once `poll` returns true; from then on `poll` must always return true, because a
+/// caller may swallow one error.
 pub fn with_cancellation<T>(poll: impl FnMut() -> bool + 'static, work: impl FnOnce() -> T) -> T {
     let _before = RestoredPoll(POLL.replace(Some(Box::new(poll))));
     work()

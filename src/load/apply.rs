@@ -40,8 +40,8 @@ impl Plan {
         disk.sync_folder(folder.path())
     }
 
-    /// Brings what stayed as it was to the device, after the steps were taken: segments from the one with `from` on,
-    /// which is the first offset not known to be there.
+    /// Syncs the unchanged files, after the steps were taken: segments from the one with `from` on, which is the first
+    /// offset not known to be on the device.
     ///
     /// # Errors
     /// `Io`.

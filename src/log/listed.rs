@@ -318,7 +318,7 @@ impl ListedLog {
         for entry in fs::read_dir(&self.path).map_err(Error::io(&*self.path))? {
             let entry = entry.map_err(Error::io(&*self.path))?;
             let name = entry.file_name().to_string_lossy().into_owned();
-            // What has gone since is no longer there to be told of.
+            // Files deleted since then are not reported.
             if let Ok(meta) = entry.metadata()
                 && meta.is_file()
                 && self.segments.iter().all(|s| s.file_name != name)
@@ -515,7 +515,7 @@ fn named_segment(folder: &Arc<Path>, path: &Path, all: &[LogSegment]) -> Result<
             Ok(segment)
         }
         None if is_metadata_snapshot(&file_name) => {
-            // A KRaft snapshot's name tells where it ends; its own offsets begin at 0.
+            // A KRaft snapshot's name gives its end; its own offsets begin at 0.
             Ok(LogSegment::named(folder, file_name, 0, size, modified_ms))
         }
         _ => Err(holds_no_records(path)),

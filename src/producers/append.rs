@@ -150,7 +150,7 @@ impl ProducerAppend {
     ) -> Result<Option<CompletedTxn>> {
         let copied = self.origin == AppendOrigin::Replication;
         let version = match transaction_version {
-            // The version is no part of the batch. The leader has checked by it; version 0 asks for less.
+            // The version is not part of the batch. The leader has already checked by it; version 0 requires less.
             TV_UNKNOWN if copied => 0,
             TV_UNKNOWN => {
                 return Err(Error::InvalidArgument(

@@ -52,7 +52,7 @@ pub fn open(
         });
     }
     let records = batch.get(RECORD_BATCH_OVERHEAD..).unwrap_or_default();
-    // Kafka asks no codec where the header counts no records (`DefaultRecordBatch.iterator`).
+    // Kafka calls no codec if the header counts no records (`DefaultRecordBatch.iterator`).
     if records.is_empty() && header.records_count == Some(0) {
         return Ok(Block {
             payload: Payload::Arena,

@@ -206,10 +206,9 @@ impl BatchBuilder {
         self.copy_slot(offset, source, slot)
     }
 
-    /// Appends a record that is in a log, decoded from `source`, with whatever timestamp it has and in whatever order
-    /// the offsets are: consumers read it. (Kafka's cleaner leaves the whole partition as it is where
-    /// `MemoryRecordsBuilder` refuses a record; no record goes there either.) Control records go into a control batch
-    /// as they are.
+    /// Appends a record that is in a log, decoded from `source`, with any timestamp and any order of offsets: consumers
+    /// read it. (Kafka's cleaner leaves the whole partition unchanged if `MemoryRecordsBuilder` refuses a record; no
+    /// record is dropped there either.) Control records are copied into a control batch unchanged.
     ///
     /// # Errors
     /// `InvalidRecord` for an offset too far from the base, a batch beyond 2 GiB.

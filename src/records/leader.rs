@@ -69,8 +69,7 @@ impl LeaderValidator {
         Self::default()
     }
 
-    /// Makes the batches in `records` fit for the log; they are then what is to be written. On failure they are as they
-    /// were.
+    /// Prepares the batches in `records` for the log; they can then be written. On failure they are unchanged.
     ///
     /// # Errors
     /// `InvalidRecord`: no batch, more than one (of magic 2, or compressed), a count or offsets that contradict each

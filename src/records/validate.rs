@@ -64,9 +64,9 @@ impl Default for LeaderRules {
 }
 
 impl LeaderRules {
-    /// Returns the rules for a follower, which takes what it is given: it requires no keys, checks no clock, and leaves
-    /// timestamps unchanged (`UnifiedLog.appendAsFollower`); only what it encodes itself is compressed as the topic
-    /// says.
+    /// Returns the rules for a follower, which accepts all records: it requires no keys, checks no clock, and leaves
+    /// timestamps unchanged (`UnifiedLog.appendAsFollower`); only batches that it encodes itself are compressed by the
+    /// topic's setting.
     #[must_use]
     pub fn of_follower(self) -> Self {
         Self {

@@ -51,7 +51,7 @@ struct WindowRun {
 /// The batches of a file up to the first fault.
 #[derive(Debug)]
 pub(super) struct Ahead {
-    /// Our part; `None` once the threads are to end, as the first waits for what it tells.
+    /// Our part; `None` once the threads are to end, as the first waits for its messages.
     own: Option<ThreadWindows>,
     /// Results of the other threads.
     others: Vec<Receiver<WindowRun>>,

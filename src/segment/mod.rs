@@ -59,7 +59,7 @@ use closed::is_closed;
 use skipping::{HeaderSteps, OnCorrupt};
 use source::{Access, SegmentSource};
 
-/// A segment as it was when its folder was listed. Nothing is open; every answer opens what it needs.
+/// A segment as it was when its folder was listed. No file is open; every lookup opens the files that it needs.
 #[derive(Clone, Debug)]
 pub struct LogSegment {
     /// The partition folder.

@@ -114,7 +114,7 @@ pub(crate) fn events(segment: &LogSegment, position: Position, from: Offset) -> 
                 Err(error) if steps.passes_over(&error) => continue,
                 kind => kind?,
             };
-            // The marker itself speaks.
+            // The marker itself decides.
             while noted.next_if(|txn| txn.last_offset <= offset).is_some() {}
             if let Some(kind) = kind
                 && kind.ends_transaction()

@@ -30,7 +30,7 @@ pub(crate) struct Style<'s> {
 
 /// Appends a message as one of this version; what its own version lacks has its default.
 pub(crate) fn put_message(fields: Fields<'_>, version: i16, style: Style<'_>, to: &mut Vec<u8>) {
-    // Kafka asks of a field whether it is in a version only where there is one without it.
+    // Kafka checks whether a version has a field only if some version lacks it.
     put_fields(fields, version.max(0), style, to);
 }
 

@@ -53,8 +53,8 @@ pub(crate) struct Gap {
 }
 
 impl Gap {
-    /// Returns whether a snapshot up to an offset has what is missing; where no batch follows it has what was ever
-    /// committed.
+    /// Returns whether a snapshot up to an offset has the missing changes; if no batch follows, it has everything that
+    /// was ever committed.
     fn is_covered_by(&self, known: Offset) -> bool {
         self.end.map_or(known > self.first, |end| known >= end)
     }

@@ -124,7 +124,7 @@ pub fn rebuild_indexes(path: &Path, options: &RebuildOptions) -> Result<Partitio
         recovery_point: 0,
         log_start_offset: log_start.unwrap_or_default(),
         now_ms: options.now_ms,
-        // All that the log tells, however long ago.
+        // All producers in the log, however old.
         producer_id_expiration_ms: i64::MAX,
     };
     let in_place = options.out.is_none() && !options.dry_run;

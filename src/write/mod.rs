@@ -221,9 +221,9 @@ impl<S: Storage> WritableLog<S> {
         outcome
     }
 
-    /// Closes cleanly: everything on the disk, a snapshot of the producers at the log end, the last time entry, files
-    /// cut to what is in them; those that waited long enough for their removal are gone. Returns the recovery point:
-    /// the log end. A failed log is only let go of.
+    /// Closes cleanly: syncs everything, writes a producer snapshot at the log end and the last time entry, trims files
+    /// to their content, and removes files that waited long enough. Returns the recovery point: the log end. A failed
+    /// log is only released.
     ///
     /// # Errors
     /// `Io`; the folder is then as after a crash. `Refused` for a log that had failed.

@@ -18,8 +18,9 @@ pub(super) struct Deleted {
 }
 
 impl<S: Storage> WritableLog<S> {
-    /// Cuts the log so that it ends at `offset`; returns whether there was anything to cut. A batch that holds the
-    /// offset goes whole, yet the log ends at the offset requested. Below the first segment everything goes.
+    /// Cuts the log so that it ends at `offset`; returns whether there was anything to cut. A batch that contains the
+    /// offset is removed whole, yet the log ends at the requested offset. Below the first segment everything is
+    /// removed.
     ///
     /// # Errors
     /// `InvalidArgument` for a negative offset; `Io`; `Refused` for a log that has failed.

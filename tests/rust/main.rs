@@ -1,31 +1,31 @@
-//! The one integration binary: what holds across modules.
+//! The integration binary: properties across modules.
 //!
 //! | module | what |
 //! |---|---|
 //! | [`layers`] | imports point down only, and in no circle |
 //! | `prose` | doc comments and docstrings in plain English |
-//! | [`checks`] | `fn check(&[u8])`: what must hold on any bytes; `tests/fuzz` drives the same ones |
+//! | [`checks`] | `fn check(&[u8])`: properties on any bytes; `tests/fuzz` uses the same ones |
 //! | [`beside`] | one writer of an index, threads and processes that read beside it |
 //! | [`batches`] | random batches: the fast decoder against the plain one, every codec |
 //! | [`locks`] | a log dir's lock between processes, a JVM among them |
 //! | [`names`] | a type's name stands for one type |
 //! | [`lookups`] | loading and lookups of a whole corpus against Kafka's answers |
-//! | [`front_door`] | what a Rust user writes, by the names at the crate's root alone |
+//! | [`front_door`] | code of a Rust user, with only the names at the crate's root |
 //! | [`index_files`] | indexes, snapshots and checkpoints of a whole corpus, likewise |
 //! | [`internal_topics`] | records of internal topics, mutated |
 //! | [`plans`] | from topics and bounds to files and positions |
 //! | [`producer_states`] | replayed producers against the snapshots Kafka left |
-//! | [`pruning`] | bounds that leave records out, and what need not be read for it |
-//! | [`committed`] | what a `read_committed` consumer of Kafka gets, whatever became of the files beside the log |
+//! | [`pruning`] | bounds that leave records out, and the reads that they save |
+//! | [`committed`] | results of Kafka's `read_committed` consumer, with any state of the files beside the log |
 //! | `kept_maps` | the maps that planning leaves to the reader |
 //! | [`log_cases`] | whole folders before and after Kafka's own classes, and after ours |
 //! | [`pieces`] | ranges cut for several readers against the ranges whole |
 //! | [`writing`] | an open log against a plain list, and against disks that fail |
-//! | `power` | what is on the device when the power goes, at any step of writing and recovering |
+//! | `power` | content of the device after a power failure at any step of writing and recovering |
 //! | [`encoding`] | random records into batches and back: builder, validator, Arrow rows |
 //! | [`recovery`] | recovery between any two steps, over any bytes; indexes rebuilt |
 //! | [`unfinished`] | recovery that an interruption or a fault ends |
-//! | [`salvage`] | what salvage keeps, against trying every byte |
+//! | [`salvage`] | batches that salvage keeps, against trying every byte |
 //! | [`corruption`] | real segments, mutated: no panic, no hang, bounded memory, every flipped bit found |
 //!
 //! `KAFKALOG_SLOW=1` turns the slow profile on (at least 100,000 mutations); `KAFKALOG_SEED` sets where they begin.

@@ -302,7 +302,7 @@ impl Overlay {
         Ok(Self::with(Origins::new(base), before, files))
     }
 
-    /// Begins without files: a place for what is computed of others.
+    /// Creates an overlay without files, for content computed from other folders.
     pub(crate) fn empty(origins: Origins) -> Self {
         Self::with(origins, BTreeMap::new(), BTreeMap::new())
     }

@@ -136,7 +136,7 @@ impl BatchesBetween {
         let mut division = Division::new(self.floor, log.base_offset, settings);
         let mut kept = self.each(open, |position, header| division.take(position, header))?;
         let mut pieces = division.pieces;
-        // An empty segment stays where it is: its name may be all that tells where the log ends.
+        // An empty segment is kept: its name may be the only sign of the log's end.
         let has_name = FileName::parse(&log.name).is_some();
         let base_offset = log.base_offset;
         if pieces.is_empty() && has_name && (self.floor..=self.ceiling).contains(&base_offset) {

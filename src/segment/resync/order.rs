@@ -292,7 +292,7 @@ mod tests {
             [1, 2]
         );
         assert_eq!(lost(&[(5, 9), (0, 3), (10, 19)], 5), [1]);
-        // In a log with gaps nothing tells which of two is wrong; one goes.
+        // In a log with gaps nothing shows which of two is wrong; one is dropped.
         assert_eq!(
             lost(&[(0, 9), (10, 19), (30, 39), (25, 29), (90, 99)], 0).len(),
             1

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::tools::progress::Progress;
 use crate::types::Offset;
 
-/// Tells of the bytes of a log that are clean. How many passes there will be is not known: each counts for the share of
-/// the dirty offsets that it takes in, and within it what was read of what it reads.
+/// Reports the clean bytes of a log. The number of passes is not known in advance: each counts for its share of the
+/// dirty offsets, and within a pass the bytes read count.
 #[derive(Debug, Default)]
 pub(super) struct Meter {
     progress: Arc<Progress>,

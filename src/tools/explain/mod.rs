@@ -358,7 +358,7 @@ fn verdicts(
     ages.iter().enumerate().map(&mut verdict).collect()
 }
 
-/// The record with the largest timestamp of segment `n`, and what is odd about it. Damage on the way tells nothing
+/// The record with the largest timestamp of segment `n`, and the oddity of its timestamp. Damage on the way is ignored
 /// here.
 fn pinned(log: &ListedLog, ages: &[SegmentAge], n: usize, now_ms: TimestampMs) -> Option<Pin> {
     let (age, segment) = (ages.get(n)?, log.segments().get(n)?);

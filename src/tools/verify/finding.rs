@@ -203,7 +203,7 @@ codes! {
     UNKNOWN_FILE "unknown-file" Info "not Kafka's; a broker leaves it alone";
     // UnifiedLog.parseTopicPartitionName (KafkaException), in LogManager.loadLogs
     UNKNOWN_FOLDER "unknown-folder" Error "a broker does not start with a folder in its log dir that is not a partition's; move it away";
-    // UnifiedLog.parseTopicPartitionName asks for no topic's name; LogManager.isStrayKraftReplica knows no such topic.
+    // UnifiedLog.parseTopicPartitionName checks no topic name; LogManager.isStrayKraftReplica knows no such topic.
     FOLDER_NAME "folder-name" Warning "a broker takes it for a partition of a topic with an invalid name, and sets it aside as -stray at its start; move it away";
     // LogLoader.removeTempFilesAndCollectSwapFiles (IOException): the log dir goes offline.
     UNREADABLE "unreadable" Error "the disk or its permissions; copy the directory with a tool that reads past errors";

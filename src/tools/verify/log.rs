@@ -180,7 +180,7 @@ impl<'a> LogCheck<'a> {
         self.take(position, header, source, threads)
     }
 
-    /// Waits for all checks, and tells what they found.
+    /// Waits for all checks, and returns their findings.
     ///
     /// # Errors
     /// `Interrupted`, `Internal`, `OutOfMemory`.

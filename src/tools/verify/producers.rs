@@ -182,7 +182,7 @@ impl ProducerWalk {
                 findings.add(finding.at(position).to(end).of(header.base_offset));
                 return Ok(());
             }
-            // The log's own check tells of broken ones.
+            // The check of the log reports broken ones.
             Ok(None) | Err(Error::InvalidRecord(_)) => return Ok(()),
             Err(error) if error.is_of_the_files() => return Ok(()),
             Err(error) => return Err(error),

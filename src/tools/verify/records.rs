@@ -36,7 +36,7 @@ pub(super) struct BatchCheck {
 }
 
 impl BatchCheck {
-    /// Checks a whole batch; what is odd about its records goes to `doubts`, once a kind.
+    /// Checks a whole batch; oddities of its records are added to `doubts`, once per kind.
     ///
     /// # Errors
     /// What makes the batch unreadable, at positions within it; `Interrupted`, `OutOfMemory`.
