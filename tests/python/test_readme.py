@@ -45,3 +45,11 @@ def test_links_lead_to_files() -> None:
 def test_every_guide_is_linked() -> None:
     linked = re.findall(r"\[(\w+)\]\(python/kafkalog/guides/(\w+)\.md\)", documents.text("README"))
     assert linked == [(guide, guide) for guide in GUIDES]
+
+
+def test_contributing_names_files_that_exist() -> None:
+    text = (ROOT / ".github" / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`([\w/]+\.(?:rs|py))`", text))
+    files = [f"/{path}" for top in ("src", "python", "tests", "benches") for path in (ROOT / top).rglob("*.*")]
+    assert len(named) > 50
+    assert sorted(name for name in named if not any(file.endswith(f"/{name}") for file in files)) == []
