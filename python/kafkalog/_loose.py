@@ -85,7 +85,7 @@ class Loose:
         return self._place.suffix == ".log"
 
     def named(self, ranges: list[PartitionRange]) -> list[PartitionRange]:
-        """Return what was planned, with topic and partition as far as they are known."""
+        """Return the planned ranges, with topic and partition as far as they are known."""
         return [each.with_name(self.topic, self.partition) for each in ranges] if self.is_segment else ranges
 
     def shown(self, text: str) -> str:
@@ -103,7 +103,7 @@ class Loose:
 
     @contextmanager
     def _filling(self) -> Iterator[None]:
-        """Remove what was written where there is no room for all of it, and say where that is."""
+        """Remove the temporary files if there is no space for all of them, and name their folder."""
         try:
             yield
         except OSError as error:
@@ -173,7 +173,7 @@ class Loose:
 def loose(
     path: StrPath, topic: str | None = None, partition: int | None = None, *, in_any_folder: bool = False
 ) -> Loose | None:
-    """Return what lies outside a log dir; None for whatever is read where it is.
+    """Return the input outside a log dir; None for paths that are read in place.
 
     A segment under Kafka's name is read where it is in the folder of a partition, or ``in_any_folder``.
     """

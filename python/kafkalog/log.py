@@ -572,7 +572,7 @@ class PartitionOpener:
         return PartitionLog._of(_core.PartitionLog(folder, self.log_dir(folder)))  # noqa: SLF001 - of this module
 
     def log_dir(self, folder: str) -> _core.DirState | None:
-        """Return what its log dir says of all partitions; None where the path alone does not tell which one that is."""
+        """Return the log dir's facts about all partitions; None if the path alone does not determine the log dir."""
         log_dir, name = os.path.split(folder)
         if name in {"", ".", ".."}:
             return None

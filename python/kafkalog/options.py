@@ -259,7 +259,7 @@ _DECODE = (
 
 
 def plan_arguments(options: ReadOptions) -> dict[str, Any]:
-    """Return the options that choose what is read, as ``_core.plan`` takes them."""
+    """Return the options that select records, as ``_core.plan`` takes them."""
     return {name: getattr(options, name) for name in _PLAN}
 
 
@@ -292,7 +292,7 @@ _Function = TypeVar("_Function", bound="Callable[..., Any]")
 
 
 def expand_signature(keywords: type, **defaults: Any) -> Callable[[_Function], _Function]:
-    """Show a function's ``**keywords`` one by one in its signature, for ``help`` and for editors that ask."""
+    """Show a function's ``**keywords`` one by one in its signature, for ``help`` and for editors."""
     fields = {field.name: field for field in dataclasses.fields(ReadOptions)}
 
     def decorate(function: _Function) -> _Function:

@@ -513,7 +513,7 @@ def batch_reader(path: Paths, options: ReadOptions) -> RecordReader:
 
 
 def loose_of(path: Paths, options: ReadOptions) -> Loose | None:
-    """Return what one path is that lies outside a log dir, under the one topic and partition that are named."""
+    """Return the input at a single path outside a log dir, under the one topic and partition that are named."""
     if not isinstance(path, (str, os.PathLike)):
         return None
     numbers = _arguments.partitions(options.partitions)

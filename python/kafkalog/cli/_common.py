@@ -51,7 +51,7 @@ def add_copy(parser: argparse.ArgumentParser, epilog: str) -> None:
 
 
 def add_log_dirs(parser: argparse.ArgumentParser) -> None:
-    """Add PATH..., of commands that ask for more than one partition."""
+    """Add PATH..., for commands that read several partitions."""
     parser.add_argument(
         "path", metavar="PATH", type=place, nargs="+", help="log dirs, folders of partitions, or files of them"
     )
@@ -141,14 +141,14 @@ def tell_notes(notes: Iterable[str]) -> None:
 
 
 def notes_of(table: pa.Table) -> list[str]:
-    """Return what the metadata of a table's schema says that a user should know."""
+    """Return the notes for a user in the metadata of a table's schema."""
     from kafkalog.tables import _rows
 
     return _rows.notes_of(table)
 
 
 def tell_lost(lost: Iterable[dict[str, Any]]) -> int:
-    """Print what was skipped as damaged, one line a range; return the exit code.
+    """Print the ranges skipped as damaged, one line each; return the exit code.
 
     A torn end of the log is no damage: a crash or a running broker leaves one.
     """
@@ -326,7 +326,7 @@ class Partitions:
     def ask_all(
         self, question: Callable[[list[str], DirState | None], Sequence[T | BaseException]]
     ) -> Iterator[tuple[PartitionFolder, T]]:
-        """As ``ask``, of a function of the core that asks many folders at once."""
+        """As ``ask``, for a function of the core that takes many folders at once."""
         folders = iter(self._found)
         while some := list(islice(folders, _ASKED_AT_ONCE)):
             for log_dir, group in groupby(some, lambda folder: self._opener.log_dir(folder.path)):
@@ -445,7 +445,7 @@ _WIDE = 40
 
 
 def cell(text: str, most: int | None = None) -> str:
-    """Return text for a line: control characters escaped, and the middle of more than so many characters cut."""
+    """Return text for a line: control characters are escaped, and the middle of long text is cut."""
     if not text.isprintable():
         text = _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
     if most is not None and len(text) > most:

@@ -39,7 +39,7 @@ _OF_KCAT = {"payload": "value", "ts": "timestamp"}
 
 
 def format_of(path: Path) -> tuple[str | None, str]:
-    """Return the format that a file's name tells, and the name without its endings."""
+    """Return the format from a file's name, and the name without its endings."""
     name = path.name.removesuffix(_GZIP)
     stem, dot, ending = name.rpartition(".")
     form = FORMATS.get(f".{ending.lower()}") if dot else None

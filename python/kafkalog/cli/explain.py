@@ -154,7 +154,7 @@ def _print_topics(rows: list[dict[str, Any]]) -> None:
 
 
 def _advice(rows: list[dict[str, Any]]) -> Iterable[str]:
-    """Say what holds bytes that do not go by themselves, and what would free them."""
+    """Name what retains bytes that nothing removes, and what would free them."""
     kept: dict[tuple[str, str], int] = {}
     compacted: dict[str, list[dict[str, Any]]] = {}
     seconds: dict[str, int] = {}

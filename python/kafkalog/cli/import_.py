@@ -197,7 +197,7 @@ def _naming(source: _Source) -> Iterator[None]:
 
 
 class _Present:
-    """The rows that the log already has, for --resume: the first so many, or those with lower offsets."""
+    """The rows that the log already has, for --resume: the first ones by number, or those with lower offsets."""
 
     def __init__(self, end: int, *, keep_offsets: bool) -> None:
         self.end = end

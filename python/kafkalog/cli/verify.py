@@ -174,7 +174,7 @@ def _print_evidence(before: dict[Path, tuple[int, int, int, int]], *, json: bool
 
 
 def _digest(path: Path) -> str | None:
-    """Return the SHA-256 of a file; None for one that is gone."""
+    """Return the SHA-256 of a file; None if it was removed."""
     digest = hashlib.sha256()
     try:
         with path.open("rb") as file:

@@ -21,7 +21,7 @@ _INT64_MAX = (1 << 63) - 1
 
 
 def count(ranges: list[PartitionRange], options: ReadOptions, metrics: Metrics) -> tuple[int, list[PartitionRange]]:
-    """Count the records of ranges, as far as headers tell.
+    """Count the records of ranges, as far as headers show.
 
     They tell how many records a batch of v2 holds; not which of them lie within bounds of time or of offsets, nor how
     many an older batch holds, nor what was aborted or is damaged.

@@ -45,7 +45,7 @@ class Call(NamedTuple):
 
 
 class Unknown(NamedTuple):
-    """Something else, and what is inside."""
+    """Any other expression, with its operands."""
 
     arguments: tuple[Node, ...]
 

@@ -195,7 +195,7 @@ class _Readable(ABC):
         return self.to_table(**options).take(indices)
 
     def count_rows(self, filter: pc.Expression | None = None, **_: Any) -> int:  # noqa: A002 - pyarrow's name
-        """Count rows: from the headers of batches where they tell, and then without looking at checksums.
+        """Count rows: from batch headers if they show it, and then without verifying checksums.
 
         Parameters
         ----------
@@ -341,7 +341,7 @@ class LogDataset(_Readable, ds.FileSystemDataset):  # type: ignore[misc]
         self._metrics.reset()
 
     def filter(self, expression: pc.Expression | None) -> LogDataset:
-        """Return the dataset with a filter that goes with those of all queries.
+        """Return the dataset with a filter that is combined with those of all queries.
 
         Parameters
         ----------

@@ -247,7 +247,7 @@ class Source:
         return _not_empty(sorted(narrowed, key=lambda each: (each.topic, each.partition)))
 
     def _ending(self, arguments: dict[str, Any], latest: int | None) -> dict[str, Any]:
-        """End where no record can be as early as ``latest``, if the caller has said how far times go back."""
+        """End where no record can be as early as ``latest``, if ``max_disorder_ms`` is given."""
         is_given = arguments["ending_timestamp"] is not None or arguments["ending_offsets"] != "latest"
         if self.max_disorder_ms is None or latest is None or is_given:
             return {}

@@ -61,7 +61,7 @@ _ELSEWHERE = frozenset({"setting-raised", "setting-refused", "open-transaction"}
 
 @dataclass(frozen=True)
 class TargetLogDir:
-    """The log dir to write into, and what its cluster's metadata says.
+    """The log dir to write into, and its cluster's metadata.
 
     Attributes
     ----------

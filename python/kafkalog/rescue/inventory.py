@@ -130,7 +130,7 @@ def _opened(paths: Iterable[str]) -> tuple[list[tuple[Disk, _core.LogDir]], list
 
 
 def _disk(path: str, log_dir: _core.LogDir) -> tuple[Disk, str | None]:
-    """Return what a log dir says of itself, and what it does not say."""
+    """Return the identity of a log dir, and findings about missing parts of it."""
     lack = None
     try:
         meta = log_dir.meta
@@ -196,7 +196,7 @@ class _DiskScan:
         return sum(size for identity in self._identities for _, size in identity.segments)
 
     def read(self, work: SharedWork, threads: int) -> None:
-        """Read the batches in so many threads, and describe the replicas."""
+        """Read the batches with several threads, and describe the replicas."""
         both = list(zip(self._folders, self._identities, strict=True))
         with_segments = [folder for folder, identity in both if identity.segments]
         groups = list(_grouped(self._planned([folder for folder in with_segments if folder[3] == "live"])))
@@ -309,7 +309,7 @@ class _DiskScan:
                 self._damage.setdefault(folders[row["topic"], row["partition"]], []).append(damage)
 
     def _with_damage(self, replica: Replica, identity: _Identity, checkpointed: int | None) -> Replica:
-        """Add the damage, and what is missing before the first segment.
+        """Add the damage, and the offsets missing before the first segment.
 
         A log start offset moves by deleting records or by retention. The broker then moves the first entry of
         ``leader-epoch-checkpoint`` with it (``LeaderEpochFileCache.truncateFromStart``), and writes

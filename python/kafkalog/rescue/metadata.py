@@ -111,7 +111,7 @@ class _Read(NamedTuple):
 
 
 def _noted(read: _Read) -> Iterator[Finding]:
-    """Name what is missing from the log that is used, what was skipped in it, and what cannot be applied."""
+    """Name missing changes of the log that is used, skipped damage in it, and records that cannot be applied."""
     folder, notes = read.log.replica.path, read.notes
     for each in notes.passed:
         yield Finding("info", "metadata-passed-over", f"passed over: {each}", folder)

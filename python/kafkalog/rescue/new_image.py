@@ -1,4 +1,4 @@
-"""The metadata of the new cluster: the old image, with its nodes gone and every partition on a new node.
+"""The metadata of the new cluster: the old image without its nodes, and with every partition on a new node.
 
 Kept are topics with their ids, configurations, ACLs, users, quotas, tokens, features. Dropped are registrations of
 brokers and controllers, and what was set for single brokers that are no nodes of the new cluster.

@@ -72,7 +72,7 @@ _THREADS = 8
 
 
 def check_out(out: Path, sources: Iterable[str]) -> None:
-    """Refuse an output that exists and is not empty, or that lies among logs."""
+    """Refuse an output that exists and is not empty, or that lies in a log dir."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         if _is_whole(Path(os.path.realpath(out))):
             return
@@ -98,7 +98,7 @@ def write(
     link: bool = False,
     progress: Progress | None = None,
 ) -> RescueReport:
-    """Write what a plan says into a new directory."""
+    """Write the result of a plan into a new directory."""
     out = Path.cwd() / out
     # Empty where a rescue ended between the removal of its note and of this folder.
     with contextlib.suppress(OSError):
@@ -150,7 +150,7 @@ def write(
 
 
 def _report(plan: RescuePlan, target: Target, out: Path, size: int) -> RescueReport:
-    """Say what was written, and remove the note."""
+    """Report the result, and remove the note."""
     shutil.rmtree(unfinished_of(out))
     log_dirs = tuple(str(out / node.folder) for node in target.nodes)
     return RescueReport(plan=plan, out=str(out), dry_run=False, log_dirs=log_dirs, bytes=size)
@@ -161,7 +161,7 @@ def _size(folder: Path) -> int:
 
 
 def unfinished_of(out: Path) -> Path:
-    """Return the folder that holds what is not in its place yet."""
+    """Return the folder of unfinished output."""
     return out.with_name(out.name + UNFINISHED)
 
 
@@ -201,7 +201,7 @@ def is_begun(unfinished: Path) -> bool:
 
 
 def end(unfinished: Path) -> None:
-    """Remove what an ended rescue has beside its output; whatever stops this, the rescue is not begun again."""
+    """Remove the files beside the output of a finished rescue; if this fails, the rescue does not start over."""
     replace(unfinished / NOTE, json.dumps({"ended": True}) + "\n")
     for each in unfinished.iterdir():
         if each.is_dir():

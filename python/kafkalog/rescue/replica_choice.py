@@ -166,7 +166,7 @@ def _nothing(partition: Partition) -> Choice:
 def _report(
     partition: Partition, choice: Choice, candidates: Sequence[Replica], good: Sequence[Replica], find: Find
 ) -> None:
-    """Name what is lost, taken from others, or left out."""
+    """Name ranges that are lost, replaced from others, or left out."""
     for first, end in choice.lost:
         find("error", "lost", f"offsets {first} to {end - 1} are damaged on every disk that has them")
     for first, end in choice.spliced:

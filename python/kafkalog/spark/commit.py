@@ -215,7 +215,7 @@ class _Writers:
             self._open.popitem()[1].close()
 
     def drop(self) -> None:
-        """Let go of everything after a failure."""
+        """Release everything after a failure."""
         while self._open:
             with contextlib.suppress(Exception):
                 self._open.popitem()[1].close()

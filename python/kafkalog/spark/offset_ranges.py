@@ -32,7 +32,7 @@ __all__ = ["folder_bounds", "plan_ranges"]
 
 
 def plan_ranges(options: SourceOptions) -> list[PartitionRange]:
-    """List the log dirs and pin what is read."""
+    """List the log dirs and fix the ranges to read."""
     from kafkalog import _core
 
     starting, ending = options.starting, options.ending
@@ -104,7 +104,7 @@ def _check_start(options: SourceOptions, ranges: list[PartitionRange]) -> None:
 
 
 def _given_offset(bound: Bound, each: PartitionRange) -> int | None:
-    """Return the offset that the user gave for a partition, unless it stands for an end of the log."""
+    """Return the offset that the user gave for a partition, unless it means an end of the log."""
     offset = bound.offset(each.topic, each.partition)
     return offset if offset is not None and offset >= 0 else None
 

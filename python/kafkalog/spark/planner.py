@@ -36,7 +36,7 @@ _DESCRIBED = "split int, bytes bigint, segments int, task string"
 
 
 def plan_splits(options: SourceOptions) -> list[Split]:
-    """List the log dirs and divide what is read into splits."""
+    """List the log dirs and divide the ranges to read into splits."""
     return splits_of(narrow(plan_ranges(options), options.predicates), options)
 
 

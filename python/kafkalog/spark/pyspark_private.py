@@ -47,7 +47,7 @@ def enabled() -> bool:
 
 
 def batch_flusher() -> Callable[[], object]:
-    """Find what flushes the file through which this task's batches go to the JVM.
+    """Find the function that flushes the file through which this task sends batches to the JVM.
 
     Spark's serializer writes into a buffer of 64 KiB. The short columns at the end of a batch do not fill it: they stay
     there until the next batch is decoded, and the JVM waits for them. A flush before that lets the JVM work meanwhile
@@ -100,7 +100,7 @@ def log_info(log: logging.Logger, text: str, *values: object) -> None:
 
 
 def spark_arrow_schema(schema: StructType) -> pa.Schema | None:
-    """Return the Arrow types that Spark uses for a schema, or None where PySpark does not tell them."""
+    """Return the Arrow types that Spark uses for a schema, or None if PySpark does not expose them."""
     if not enabled():
         return None
     try:

@@ -108,7 +108,7 @@ class Sink:
 
     @property
     def staging_dir(self) -> str:
-        """The folder that tasks write to: the same for the same log dirs, in whatever order."""
+        """The folder that tasks write to: the same for the same log dirs, in any order."""
         return self.staging or min(self.paths, key=os.path.realpath)
 
     def prepared(self) -> Sink:
@@ -194,7 +194,7 @@ class Sink:
 
 
 def _query_id() -> str | None:
-    """Return the id of this task's query, if Spark tells it."""
+    """Return the id of this task's query, if Spark provides it."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -254,7 +254,7 @@ class _RowSorter:
             yield pa.RecordBatch.from_arrays(list(part.values()), schema=schema)
 
     def _topics(self, column: Any, count: int) -> Iterator[tuple[str, Any]]:
-        """Yield the topics of a batch, each with its rows; None stands for all rows."""
+        """Yield the topics of a batch, each with its rows; None means all rows."""
         import pyarrow.compute as pc
 
         if self._topic:

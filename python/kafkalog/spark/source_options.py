@@ -69,7 +69,7 @@ class Bound:
         return self.offsets if isinstance(self.offsets, dict) else None
 
     def offset(self, topic: str, partition: int) -> int | None:
-        """Return what the user gave for a partition, if it is an offset: -2 and -1 stand for the log's ends."""
+        """Return the user's value for a partition, if it is an offset: -2 and -1 are the log's ends."""
         if self.is_by_time or not isinstance(self.offsets, dict):
             return None
         return self.offsets.get(topic, {}).get(partition)

@@ -53,7 +53,7 @@ class StreamReader(DataSourceStreamReader):
         self._triggered: float | None = None
 
     def initialOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802 - PySpark's own name for it
-        """Resolve where a new query starts; Spark asks more than once."""
+        """Resolve the start of a new query; Spark calls this more than once."""
         if self._initial is None:
             self._initial = stream_offsets.to_json(stream_offsets.initial(self.options))
         return self._initial

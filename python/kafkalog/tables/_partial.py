@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def each(path: Paths, topic: str, on_corrupt: str, read: Callable[[Paths], T]) -> tuple[list[T], list[Exception]]:
-    """Read an internal topic in one go, or with ``skip`` by partition; return also what could not be read."""
+    """Read an internal topic at once, or with ``skip`` by partition; return also the errors."""
     if _arguments.choose("on_corrupt", on_corrupt, ("raise", "skip")) == "raise":
         return [read(path)], []
     found, unread = list[T](), list[Exception]()

@@ -57,7 +57,7 @@ class Entry(NamedTuple):
 
 
 class Change(NamedTuple):
-    """Rows as they are after a record. The row of a thing that the record removed has only its key, or says so."""
+    """Rows as they are after a record. The row of a removed item has only its key, or a mark."""
 
     offset: int
     timestamp: int
@@ -117,7 +117,7 @@ def with_notes(table: pa.Table, lines: Iterable[str]) -> pa.Table:
 
 
 def notes_of(table: pa.Table) -> list[str]:
-    """Return what the metadata of a table's schema says that a user should know."""
+    """Return the notes for a user in the metadata of a table's schema."""
     found: list[str] = json.loads((table.schema.metadata or {}).get(NOTES, b"[]"))
     return found
 

@@ -276,7 +276,7 @@ def _table(
 
 
 def partial_image(path: Paths) -> tuple[Image, _rows.Notes]:
-    """Return what there is of a metadata log, secrets included, and what is missing from it."""
+    """Return the records of a metadata log, secrets included, and its missing changes."""
     entries, notes = _rows.metadata(path, secrets=True, partial=True)
     image = Image()
     for entry in entries:

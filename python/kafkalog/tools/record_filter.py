@@ -32,7 +32,7 @@ _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timest
 
 
 class Dropped(NamedTuple):
-    """The records of a partition that go.
+    """The records of a partition to drop.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ class RecordFilter:
         return named
 
     def _gone(self, batch: pa.RecordBatch, given: Ranges) -> pa.BooleanArray:
-        """Return a mask of the records that go; these ranges of offsets go anyway."""
+        """Return a mask of the records to drop; these ranges of offsets are dropped anyway."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -198,7 +198,7 @@ def _asked(predicate: Any, batch: pa.RecordBatch) -> Any:
 
 
 class _Runs:
-    """Ranges of offsets that go, from records in order: gaps between two that go are part of a range."""
+    """Ranges of offsets to drop, from records in order: a gap between two dropped records is part of a range."""
 
     def __init__(self) -> None:
         self.ranges: Ranges = []
@@ -206,7 +206,7 @@ class _Runs:
         self._open = False
 
     def add(self, offsets: pa.Array[Any], gone: pa.BooleanArray) -> None:
-        """Add the records of a batch, of which these go."""
+        """Add the records of a batch, of which these are dropped."""
         import pyarrow as pa
         import pyarrow.compute as pc
 

@@ -144,7 +144,7 @@ def not_in_result(left_out: tuple[LeftOut, ...]) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class RecoveryNote:
-    """One finding of a recovery, and what was done about it.
+    """One finding of a recovery, and its treatment.
 
     Attributes
     ----------

@@ -272,7 +272,7 @@ class Rewriting:
         dry_run: bool = False,
         tell: Callable[[str, int, int], object] | None = None,
     ) -> tuple[tuple[PartitionRewrite, ...], tuple[LeftOut, ...]]:
-        """Write the result without folders written elsewhere; return what was done, and what was left out."""
+        """Write the result without folders written elsewhere; return the report and the left-out entries."""
         logs = [log for log in self.source.logs if Path(log.path).name not in apart]
         chosen = [(log, self.record_filter) for log in logs if (log.topic, log.partition) in self.wanted]
         if self.everywhere and (by_key := self.record_filter.by_key()) is not None:
@@ -444,7 +444,7 @@ def _planned(loaded: PartitionRewrite, found: dict[str, Dropped], sizes: dict[st
 
 
 def _require_all_seen(done: PartitionRewrite, target: Path, dropped: Dropped | None) -> None:
-    """Refuse a result with records that came after it was decided which go: one of them may be such a one."""
+    """Refuse a result with records that were appended after the selection: one of them may have to be dropped."""
     if dropped is None or dropped.end is None:
         return
     written = target / Path(done.path).name

@@ -96,7 +96,7 @@ def truncate(
 
 @contextmanager
 def _emptied_on_error(target: Path) -> Iterator[None]:
-    """After an error or an interruption, empty the target again: what is left in it would look like a log."""
+    """Empty the target after an error or an interruption: partial output would look like a log."""
     existed = target.exists()
     try:
         yield
@@ -114,7 +114,7 @@ def _emptied_on_error(target: Path) -> Iterator[None]:
 def _recovered(
     log: PartitionLog, folder: Path, offset: int, config: LogConfig | Mapping[str, object] | None
 ) -> tuple[RecoveryReport, Literal["refuse", "as_kafka"]]:
-    """Plan the loading; what would go at or above the offset is requested."""
+    """Plan the loading; a loss at or above the offset is intended."""
     try:
         return recover(log.path, dry_run=True, out=folder, config=config), "refuse"
     except CorruptRecordError as refused:
