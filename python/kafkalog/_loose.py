@@ -162,7 +162,10 @@ class Loose:
             file.unlink()
         self._root = self._place = top
         while len(within := list(self._place.iterdir())) == 1 and within[0].is_dir():
-            if _PARTITION.fullmatch(within[0].name):
+            # A log dir may be called like a partition, as kafka-1; a partition has no folders that are.
+            inner = within[0]
+            has_partitions = any(_PARTITION.fullmatch(each.name) and each.is_dir() for each in inner.iterdir())
+            if _PARTITION.fullmatch(inner.name) and not has_partitions:
                 break
             self._place = within[0]
 

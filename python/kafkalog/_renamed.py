@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["renamed", "with_new_names"]
+__all__ = ["renamed", "warn", "with_new_names"]
 
 _Function = TypeVar("_Function", bound="Callable[..., Any]")
 _PACKAGE = str(Path(__file__).parent)
@@ -31,7 +31,7 @@ def renamed(*positional: str, **names: str) -> Callable[[_Function], _Function]:
             for name, value in zip(positional, arguments[most:], strict=False):
                 if name in keywords:
                     raise TypeError(f"{called}() got multiple values for argument {name!r}")
-                _warn(f"{called}() takes {name} by keyword: write {name}=...")
+                warn(f"{called}() takes {name} by keyword: write {name}=...")
                 keywords[name] = value
             taken = arguments[:most] + arguments[most + len(positional) :]
             return function(*taken, **with_new_names(called, names, keywords))
@@ -48,12 +48,12 @@ def with_new_names(function: str, names: Mapping[str, str], keywords: Mapping[st
         new = names[old]
         if new in found:
             raise TypeError(f"{function}() got both {new!r} and {old!r}, its old name")
-        _warn(f"{function}(): {old} is now called {new}")
+        warn(f"{function}(): {old} is now called {new}")
         found[new] = found.pop(old)
     return found
 
 
-def _warn(text: str) -> None:
+def warn(text: str) -> None:
     """Warn at the line outside this package that made the call."""
     depth, frame = 2, sys._getframe(1)  # noqa: SLF001 - the documented way to a caller
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):

@@ -154,7 +154,11 @@ class LogConfig:
         types = {field.name: str(field.type) for field in fields(cls)}
         found: dict[str, Any] = {}
         for name, text in settings.items():
+            if not isinstance(name, str):
+                raise TypeError(f"config must have Kafka's names of settings, not {name!r}")
             known = name.replace(".", "_")
+            if known in found:
+                raise ValueError(f"topic setting {name!r} is given twice, in two spellings; remove one")
             if known not in types:
                 dotted = [each.replace("_", ".") for each in types]
                 raise ValueError(f"unknown topic setting {name!r}{_arguments.did_you_mean(name, dotted)}")

@@ -179,6 +179,10 @@ impl OpenScan {
                 latest,
                 limit,
             } => {
+                // Threads report what is lost when a piece ends, which the limit may not wait for.
+                if limit.is_some() && options.on_corrupt == OnCorrupt::Skip {
+                    threads = 1;
+                }
                 // Rows beyond the limit are not decoded.
                 if let Some(limit) = limit.filter(|&limit| limit <= columns.batch_rows) {
                     columns.batch_rows = limit.max(1);

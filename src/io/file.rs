@@ -64,13 +64,11 @@ fn ensure_file(about: Metadata) -> io::Result<Metadata> {
         return Ok(about);
     }
     #[cfg(unix)]
-    return Err(if about.is_dir() {
-        rustix::io::Errno::ISDIR.into()
-    } else {
-        rustix::io::Errno::SPIPE.into()
-    });
-    #[cfg(not(unix))]
-    return Err(io::ErrorKind::InvalidInput.into());
+    if about.is_dir() {
+        return Err(rustix::io::Errno::ISDIR.into());
+    }
+    let what = "a pipe, a socket or a device, not a file";
+    Err(io::Error::new(io::ErrorKind::NotSeekable, what))
 }
 
 /// Bytes that the file system has set aside for a file.

@@ -100,12 +100,14 @@ fn convert(py: Python<'_>, error: &Error, text: String) -> PyResult<PyErr> {
         Error::Io { path, source } => match errno(py, source)? {
             // OSError itself picks FileNotFoundError, PermissionError and so on by errno.
             Some(errno) => {
-                let reason = py.import("os")?.call_method1("strerror", (errno,))?;
-                PyOSError::new_err((
-                    errno,
-                    reason.cast_into::<PyString>()?.unbind(),
-                    path.as_os_str().to_owned(),
-                ))
+                let reason = match source.kind() {
+                    io::ErrorKind::NotSeekable => PyString::new(py, &source.to_string()),
+                    _ => {
+                        let reason = py.import("os")?.call_method1("strerror", (errno,))?;
+                        reason.cast_into::<PyString>()?
+                    }
+                };
+                PyOSError::new_err((errno, reason.unbind(), path.as_os_str().to_owned()))
             }
             None => PyOSError::new_err(text),
         },
@@ -122,6 +124,7 @@ fn errno(py: Python<'_>, error: &io::Error) -> PyResult<Option<i32>> {
     let name = match (error.raw_os_error(), error.kind()) {
         (None, io::ErrorKind::NotFound) => "ENOENT",
         (None, io::ErrorKind::AlreadyExists) => "EEXIST",
+        (None, io::ErrorKind::NotSeekable) => "ESPIPE",
         (known, _) => return Ok(known),
     };
     py.import("errno")?.getattr(name)?.extract().map(Some)

@@ -57,7 +57,7 @@ impl Level {
         };
         let known = |level: &Self| (level.0, level.1) <= (Self::LATEST.0, Self::LATEST.1);
         level.filter(known).ok_or_else(|| {
-            let text = format!("level {text:?}: expected a Kafka version up to 4.4, as \"4.3\"");
+            let text = format!("Kafka version {text:?}: expected one up to 4.4, as \"4.3\"");
             Error::InvalidArgument(text)
         })
     }

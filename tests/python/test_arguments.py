@@ -103,6 +103,11 @@ def test_settings_are_a_config(tmp_path: Path) -> None:
     wrong = "segment.bytes=5"
     with pytest.raises(TypeError, match="config must be a LogConfig or a mapping of Kafka's names"):
         kafkalog.LogWriter(tmp_path, "t", config=wrong)
+    twice: Any = {"retention.ms": 1, "retention_ms": -1}
+    odd: Any = {1: 1}
+    for given, error, said in ((twice, ValueError, "given twice"), (odd, TypeError, "names of settings, not 1")):
+        with pytest.raises(error, match=said):
+            kafkalog.retain(DATA, tmp_path / "new", config=given, dry_run=True)
     assert not any(tmp_path.iterdir())
     kafkalog.LogWriter(tmp_path, "t", config={"segment.bytes": "1048576"}).close()
 

@@ -126,6 +126,7 @@ def test_one_shape_of_selections(tmp_path: Path) -> None:
     when = ("--from", "2023-11-15T06:39:25Z", "--until", "1700030380000")
     again = ("-o", "s@2023-11-15T06:39:25Z", "-o", "e@1700030380000")
     assert printed("cat", DATA, "-t", "orders", *when, "-J") == printed("cat", DATA, "-t", "orders", *again, "-J") != []
+    assert "leave out --from and --until" in call("cat", DATA, "-t", "orders", "-o", "870", *when).stderr
     latest = kafkalog.read_table(DATA, "orders", columns="offset", latest_per_key=True)["offset"].to_pylist()
     found = printed("cat", DATA, "-t", "orders", "--latest-per-key", "-f", r"%o\n")
     assert list(map(int, found)) == latest

@@ -65,7 +65,7 @@ def test_filters_choose_among_the_rows_that_are_left(tmp_path: Path, seed: int) 
     latest = {row["key"]: row["offset"] for row in rows}
     middle, last = batches[len(batches) // 2]["baseOffset"], batches[-1]["baseOffset"]
     filters: list[tuple[dict[str, Any], Callable[[dict[str, Any]], bool]]] = [
-        ({"latest": True, "tombstones": True}, lambda row: latest[row["key"]] == row["offset"]),
+        ({"latest_per_key": True, "tombstones": True}, lambda row: latest[row["key"]] == row["offset"]),
         ({"starting_offsets": middle}, lambda row: row["offset"] >= middle),
         ({"ending_offsets": middle}, lambda row: row["offset"] < middle),
         ({"starting_offsets": last}, lambda row: row["offset"] >= last),

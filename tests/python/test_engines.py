@@ -186,7 +186,7 @@ def _copies(folder: Path, chance: random.Random, *, index: bool) -> list[Path]:
 
 OTHER_READS: dict[str, dict[str, Any]] = {
     "read_committed": {"isolation_level": "read_committed"},
-    "latest": {"latest": True},
+    "latest": {"latest_per_key": True},
     "hurt indexes": {},
     "hurt indexes, read_committed": {"isolation_level": "read_committed"},
     "damage": {"on_corrupt": "skip"},

@@ -88,7 +88,8 @@ def test_public_methods_are_documented() -> None:
         if not isinstance(member, type):
             continue
         # Fields have no text of their own: the class describes them.
-        described = re.findall(r"^ *([\w, ]+) : ", member.__doc__ or "", re.MULTILINE)
+        docs = "\n".join(each.__doc__ or "" for each in member.__mro__ if each is not object)
+        described = re.findall(r"^ *([\w, ]+) : ", docs, re.MULTILINE)
         fields = {field.name for field in dataclasses.fields(member)} if dataclasses.is_dataclass(member) else set()
         assert fields <= {field for line in described for field in line.split(", ")}, name
         for method, value in vars(member).items():

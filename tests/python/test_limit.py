@@ -69,3 +69,12 @@ def test_times_may_be_text() -> None:
     same = kafkalog.read_table(DATA, columns=COLUMNS, min_timestamp=1_700_029_200_000, max_timestamp=1_700_030_390_000)
     assert given.equals(same)
     assert 0 < given.num_rows < EVERY.num_rows
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_what_is_lost_before_the_limit_is_named(threads: int) -> None:
+    path, rows = corpus.GOLDEN / "corrupt" / "flipped-bit", {"batch_rows": 3, "limit": 4}
+    options = kafkalog.ReadOptions(on_corrupt="skip", starting_offsets="oldest", threads=threads, **rows)  # type: ignore[arg-type]
+    with kafkalog.scan(path, options=options) as reader:
+        assert reader.read_all()["offset"].to_pylist() == [0, 1, 4, 5]
+        assert reader.lost.num_rows == 1

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import pickle
+import shutil
 import sys
 import tarfile
 import tempfile
@@ -304,3 +305,11 @@ def test_a_tar_that_leads_out_of_its_folder(tmp_path: Path) -> None:
         kafkalog.read_table(path)
     assert "/kafkalog-" not in str(refused.value)
     assert list(tmp_path.rglob("escaped")) == []
+
+
+def test_a_tar_of_a_log_dir_that_is_called_like_a_partition(tmp_path: Path) -> None:
+    logs = shutil.copytree(corpus.GOLDEN / "codecs" / "data-0", tmp_path / "kafka-1")
+    with tarfile.open(tmp_path / "kafka-1.tar", "w") as packed:
+        packed.add(logs, "kafka-1")
+    found = kafkalog.read_table(tmp_path / "kafka-1.tar", "codec-none", columns="offset")
+    assert found.equals(kafkalog.read_table(logs, "codec-none", columns="offset"))

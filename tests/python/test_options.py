@@ -76,7 +76,7 @@ def test_keywords_take_precedence() -> None:
 
 def test_what_a_function_does_not_take_is_refused() -> None:
     log = kafkalog.PartitionLog(DATA / "orders-0")
-    with pytest.raises(TypeError, match=r"scan\(\) got an unexpected keyword argument 'colums', did you"):
+    with pytest.raises(TypeError, match=r"scan\(\) got an unexpected keyword argument 'colums' \(did you"):
         kafkalog.scan(DATA, colums="offset")  # type: ignore[call-arg]
     with pytest.raises(TypeError, match=r"PartitionLog.scan\(\) got an unexpected keyword argument 'topics'"):
         log.scan(topics="orders")  # type: ignore[call-arg]

@@ -464,3 +464,21 @@ def test_every_damaged_log_can_be_salvaged_and_read(tmp_path: Path, case: str) -
     kafkalog.recover(tmp_path, salvage=True)
     assert kafkalog.read_table(tmp_path).num_rows == whole
     assert kafkalog.recover(tmp_path, clean=False, dry_run=True).partitions[0].bytes_cut == 0
+
+
+def test_a_future_folder_beside_the_live_one_has_no_line(tmp_path: Path) -> None:
+    """Brokers have it in another log dir, whose checkpoints it shares with nobody; merged disks have both."""
+    logs = shutil.copytree(corpus.GOLDEN / "in-flight" / "data-0", tmp_path / "logs")
+    (future,) = (corpus.GOLDEN / "in-flight" / "data-1").glob("to-move-0.*-future")
+    shutil.copytree(future, logs / future.name)
+    end = kafkalog.PartitionLog(logs / "to-move-0").log_end_offset
+    assert kafkalog.PartitionLog(logs / future.name).log_end_offset != end
+    report = kafkalog.recover(logs, out=tmp_path / "out")
+    assert not [each for each in report.checkpoints if each.topic == "to-move" and each.after not in {end, None}]
+    checkpoints = kafkalog.LogDir(tmp_path / "out").checkpoints
+    for file in ("replication-offset-checkpoint", "recovery-point-offset-checkpoint"):
+        assert ("to-move", 0, end) in checkpoints[file]
+    kafkalog.rewrite(logs, tmp_path / "rewritten", compression_type="zstd")
+    # Alone, as brokers have it, it has its line.
+    alone = kafkalog.recover(corpus.GOLDEN / "in-flight" / "data-1", out=tmp_path / "alone")
+    assert any(each.topic == "to-move" for each in alone.partitions)

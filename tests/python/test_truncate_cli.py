@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -103,3 +104,16 @@ def test_a_failure_after_the_copy_leaves_nothing_half_done(tmp_path: Path, monke
     with pytest.raises(KeyboardInterrupt):
         kafkalog.truncate(tmp_path / "logs" / "orders-0", tmp_path / "out", 1)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["v2-1.1.1/data-0/headers-0", "v1-0.10.2.2/data-0/nulls-0", "compact/data-0/compact-keys-0"]
+)
+def test_a_dry_run_and_a_run_agree_at_every_offset(tmp_path: Path, name: str) -> None:
+    """Indexes up to Kafka 1.1 name first offsets; compacted logs have batches and segments without records."""
+    log = kafkalog.PartitionLog(corpus.GOLDEN / name)
+    start, end = log.log_start_offset, log.log_end_offset
+    for offset in sorted({start, start + 1, *range(start, end, max((end - start) // 12, 1)), end - 1, end}):
+        planned = kafkalog.truncate(log.path, tmp_path / "none", offset, dry_run=True)
+        done = kafkalog.truncate(log.path, tmp_path / str(offset), offset)
+        assert replace(done, out=None, dry_run=True) == planned, offset

@@ -42,7 +42,7 @@ STARTS: dict[str, dict[str, Any]] = {
     "committed": {"isolation.level": "read_committed"},
     "skip": {"onCorrupt": "skip"},
     "losing": {"failOnDataLoss": "false"},
-    "latest": {"latest": "true"},
+    "latest": {"latestPerKey": "true"},
     "divided": {"maxRecordsPerPartition": "100"},
 }
 

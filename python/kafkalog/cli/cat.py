@@ -143,6 +143,8 @@ def _batches(arguments: argparse.Namespace, columns: list[str], told: _Told) -> 
 
 def _selection(arguments: argparse.Namespace, told: _Told) -> dict[str, Any] | None:
     """Return the arguments of ``scan``, or None if nothing can match."""
+    if arguments.offset and (arguments.start is not None or arguments.end is not None):
+        raise ValueError("--offset has bounds of its own, s@WHEN and e@WHEN; leave out --from and --until")
     found: dict[str, Any] = {
         "topics": arguments.topic,
         "partitions": arguments.partition,

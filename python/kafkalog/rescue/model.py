@@ -402,7 +402,8 @@ class RescueReport:
         partitions, topics = len(self.plan.choices), len({each.topic for each in self.plan.choices})
         done = "would be written" if self.dry_run else f"written to {self.out}"
         whole = "complete" if self.is_complete else "not complete: acknowledged records are missing"
-        summary = f"{partitions} partition(s) of {topics} topic(s) {done}, {self.bytes} bytes; {whole}"
+        size = "" if self.dry_run else f", {self.bytes} bytes"
+        summary = f"{partitions} partition(s) of {topics} topic(s) {done}{size}; {whole}"
         return "\n".join([*map(str, self.plan.findings), summary])
 
     def to_arrow(self) -> pa.Table:

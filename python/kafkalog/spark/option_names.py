@@ -7,10 +7,10 @@ is an error. An option that only a client of a broker could use is ignored with 
 from __future__ import annotations
 
 import logging
-import warnings
 from typing import TYPE_CHECKING, Any, Literal
 
 from kafkalog import _arguments
+from kafkalog._renamed import warn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -126,9 +126,9 @@ def canonical(given: Mapping[str, Any], use: Use | None) -> dict[str, Any]:
 def _current(folded: str) -> str:
     """Return the current name of an option."""
     if folded == _RETIRED:
-        warnings.warn("option decodeAhead has no effect any more; remove it", DeprecationWarning, 3)
+        warn("option decodeAhead has no effect any more; remove it")
     if folded in _RENAMED:
-        warnings.warn(f"option {folded} is now called {_RENAMED[folded]}", DeprecationWarning, 3)
+        warn(f"option {folded} is now called {_RENAMED[folded]}")
         return _folded(_RENAMED[folded])
     return folded
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 from kafkalog import _core
 from kafkalog.options import ReadOptions
 from kafkalog.spark import option_values
-from kafkalog.spark.columns import resolve
+from kafkalog.spark.columns import SPARK_TYPES, resolve
 from kafkalog.spark.option_names import canonical
 from kafkalog.spark.predicates import check_predicates
 from kafkalog.spark.split import BATCH_BYTES, BATCH_ROWS
@@ -288,6 +288,8 @@ def _comma_separated(path: Any) -> list[Any]:
 
 def _columns(options: Mapping[str, Any]) -> tuple[str, ...]:
     include_headers = _parsed(options, "includeHeaders", option_values.boolean, default=False)
+    if options.get("columns") == "*":
+        return tuple(SPARK_TYPES)
     names: tuple[str, ...] = _parsed(options, "columns", lambda value: resolve(value, include_headers=include_headers))
     return names or resolve(include_headers=include_headers)
 

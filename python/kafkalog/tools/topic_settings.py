@@ -98,8 +98,9 @@ def topic_settings(path: str, config: Config) -> TopicSettings:
     kept = {topic: LogConfig.from_kafka(own[topic]) for topic in _INTERNAL if topic != named}
     if isinstance(config, LogConfig):
         return TopicSettings(config, kept, frozenset(noted), notes)
+    # Checks the names, too.
+    others = LogConfig.from_kafka(config) if config else None
     given = {name.replace("_", "."): value for name, value in (config or {}).items()}
-    others = LogConfig.from_kafka(given) if given else None
     changed = {topic: LogConfig.from_kafka({**settings, **given}) for topic, settings in own.items()}
     return TopicSettings(others, {**changed, **kept}, frozenset(noted), notes)
 

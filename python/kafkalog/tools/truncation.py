@@ -181,16 +181,25 @@ def _require_sound(log: PartitionLog, recovered: PartitionRecovery, offset: int)
         )
 
 
+def _first_cut(log: PartitionLog, offset: int) -> tuple[int, int] | None:
+    """Return segment and position of the first batch that reaches to an offset, be it without records."""
+    with log.batches(starting_offsets="oldest" if offset < log.log_start_offset else offset, check_crcs=False) as found:
+        for batch in found:
+            for row in batch.select(["segment", "position", "lastOffset"]).to_pylist():
+                if row["lastOffset"] >= offset:
+                    return int(row["segment"].partition(".")[0]), row["position"]
+    return None
+
+
 def _planned_cut(log: PartitionLog, offset: int) -> TruncateReport:
     """Work out what truncation leaves of a log."""
     end = log.log_end_offset
     sizes = {segment.base_offset: segment.size for segment in log.segments}
-    at = log.lookup(offset) if offset < end else None
-    last, position = (at.segment_base_offset, at.position) if at else (max(sizes), sizes[max(sizes)])
+    last, position = _first_cut(log, offset) or (max(sizes), sizes[max(sizes)])
     kept = {base: size for base, size in sizes.items() if base < last}
     size = sum(kept.values()) + position
-    # The segment that is truncated stays, even if empty, if it starts at or below the offset.
-    segments = len(kept) + (last <= offset or not kept)
+    # A segment that starts at or below the offset stays, even if it is empty.
+    segments = max(sum(base <= offset for base in sizes), 1)
     return TruncateReport(
         path=log.path,
         out=None,

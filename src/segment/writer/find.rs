@@ -104,7 +104,14 @@ impl<S: Storage> WritableSegment<S> {
     /// `Io`, those of opening the indexes and of [`WritableSegment::translate_offset`].
     pub fn truncate_to(&mut self, offset: Offset, now_ms: TimestampMs) -> Result<u64> {
         let position = self.translate_offset(offset)?;
-        self.offset_index.get()?.truncate_to(offset)?;
+        let index = self.offset_index.get()?;
+        index.truncate_to(offset)?;
+        // Up to Kafka 1.1 an entry names the first offset of its batch: that of the batch that is cut goes with it.
+        while let Some(position) = position.filter(|_| index.entries() > 0)
+            && u64::try_from(index.last_entry().position).is_ok_and(|at| at >= position)
+        {
+            index.truncate_to(index.last_entry().offset)?;
+        }
         self.time_index.get()?.truncate_to(offset)?;
         self.txn_index.truncate_to(offset)?;
         self.resize_indexes()?;

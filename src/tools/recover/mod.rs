@@ -43,7 +43,7 @@ use self::job::RecoveryJob;
 pub(super) use self::job::{After, AfterLoad};
 pub use self::options::RecoverySettings;
 use self::output::{check_named, check_out, fill};
-use self::planned::{Planned, plan_all};
+use self::planned::plan_all;
 use self::refused::RefusedPartition;
 use self::report::RecoveryReport;
 use self::source::RecoverySource;
@@ -128,7 +128,7 @@ fn run(path: &Path, job: RecoveryJob<'_>) -> Result<RecoveryReport> {
         _ => None,
     };
     let planned = plan_all(partitions, &state, job)?;
-    let logs: Vec<_> = planned.iter().filter_map(Planned::checkpointed).collect();
+    let logs = planned::checkpointed(&planned);
     let checkpoints = if is_log_dir || options.out.is_none() {
         Checkpoints::plan(&log_dir, &logs, is_log_dir)
     } else if job.makes_log_dir(is_log_dir) {

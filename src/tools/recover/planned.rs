@@ -1,5 +1,6 @@
 //! Plan for each partition, before the first byte is written.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::job::RecoveryJob;
@@ -45,14 +46,29 @@ impl Planned {
             None => Ok(plan_partition(&self.partition, self.request, job)?.snapshot()),
         }
     }
+}
 
-    /// Offsets of the partition for the checkpoints; `None` for strays, and for a folder with a name of the user's own.
-    pub(super) fn checkpointed(&self) -> Option<LogEnds> {
-        let name = &self.partition.name;
-        let counts = matches!(name.state, FolderState::Live | FolderState::Future)
-            && name.topic_partition.partition != UNKNOWN_PARTITION;
-        counts.then(|| self.ends.clone())
-    }
+/// Offsets of the partitions for the checkpoints. Strays and folders with a name of the user's own have no line, and a
+/// `-future` folder has one only where the live folder is in another log dir, as brokers have it.
+pub(super) fn checkpointed(planned: &[Planned]) -> Vec<LogEnds> {
+    let name = |one: &Planned| one.partition.name.clone();
+    let names = planned.iter().map(name);
+    let live: BTreeSet<_> = names
+        .filter(|name| name.state == FolderState::Live)
+        .map(|name| name.topic_partition)
+        .collect();
+    let counts = |one: &&Planned| {
+        let name = &one.partition.name;
+        let is_of_a_partition = name.topic_partition.partition != UNKNOWN_PARTITION;
+        is_of_a_partition
+            && match name.state {
+                FolderState::Live => true,
+                FolderState::Future => !live.contains(&name.topic_partition),
+                _ => false,
+            }
+    };
+    let counted = planned.iter().filter(counts);
+    counted.map(|one| one.ends.clone()).collect()
 }
 
 fn ends_of(partition: &PartitionFolder, plan: &Plan) -> Result<LogEnds> {
