@@ -32,7 +32,7 @@ OUT is one file if it ends in .parquet, .arrow, .jsonl, .csv, .jsonl.gz or .csv.
 per partition. A file appears under its name when it is complete; in a folder, a partition that cannot be read has no
 file, and the exit code is 1. A folder that --spark writes holds files of several partitions, and appears when all are
 complete. In JSON lines and CSV keys and values are base64; with --text they are text, and only values that are not
-UTF-8 are base64 with the prefix "base64:"."""
+UTF-8, or begin with "base64:", are base64 with the prefix "base64:"."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
