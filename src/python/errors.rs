@@ -100,12 +100,11 @@ fn convert(py: Python<'_>, error: &Error, text: String) -> PyResult<PyErr> {
         Error::Io { path, source } => match errno(py, source)? {
             // OSError itself picks FileNotFoundError, PermissionError and so on by errno.
             Some(errno) => {
-                let reason = match source.kind() {
-                    io::ErrorKind::NotSeekable => PyString::new(py, &source.to_string()),
-                    _ => {
-                        let reason = py.import("os")?.call_method1("strerror", (errno,))?;
-                        reason.cast_into::<PyString>()?
-                    }
+                let reason = if source.kind() == io::ErrorKind::NotSeekable {
+                    PyString::new(py, &source.to_string())
+                } else {
+                    let reason = py.import("os")?.call_method1("strerror", (errno,))?;
+                    reason.cast_into::<PyString>()?
                 };
                 PyOSError::new_err((errno, reason.unbind(), path.as_os_str().to_owned()))
             }
