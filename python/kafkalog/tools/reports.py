@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
@@ -35,12 +36,12 @@ def known_to_brokers(producer_id: int | None, leader_epoch: int | None) -> str:
     return f"{named}, leader epoch {leader_epoch}" if leader_epoch else named
 
 
-class _Lines:
+class _Lines(ABC):
     """A report as text."""
 
+    @abstractmethod
     def lines(self) -> Iterator[str]:
         """Yield what the command prints, line by line."""
-        raise NotImplementedError
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
