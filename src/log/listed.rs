@@ -73,8 +73,8 @@ impl ListedLog {
     /// Opens a partition folder and reads the checkpoints of the log dir above it.
     ///
     /// # Errors
-    /// `Io` where it is not there, `InvalidArgument` where it is no partition folder, `CorruptRecord` for a broken
-    /// swap.
+    /// `Io` if the folder does not exist, `InvalidArgument` if it is not a partition folder, `CorruptRecord` for a
+    /// broken swap.
     pub fn open(path: &Path) -> Result<Self> {
         let name = PathKind::partition(path)?;
         Self::open_in(path, name, &DirState::read(&dir_above(path)))

@@ -50,7 +50,7 @@ impl LogWalk {
         })
     }
 
-    /// Every checksum from here on will be requested: has several threads compute them, where there is much to do.
+    /// Starts threads that compute all checksums from here on, if there is enough to read.
     pub(crate) fn sum_ahead(&mut self) {
         self.ahead = Ahead::start(&self.file, self.position, self.source.planned_len());
         if self.ahead.is_some() {

@@ -37,7 +37,7 @@ impl Default for LeaderAppend {
 
 impl WritableLog {
     /// Loads the partition folder as a broker does at start-up, recovery and all if the stop was not clean, and opens
-    /// it for writing; a folder that is not there is made. The high watermark is at the log start.
+    /// it for writing; a missing folder is created. The high watermark is at the log start.
     ///
     /// # Errors
     /// `Io`, and whatever would keep a broker from loading the log; `InvalidArgument` for an index size that holds no

@@ -18,8 +18,8 @@ use crate::segment::writer::{SegmentSummary, WritableSegment};
 use crate::types::TimestampMs;
 
 impl WritableLog {
-    /// Carries out what loading the folder would do, and opens it for writing; a folder that is not there is made. The
-    /// high watermark is at the log start.
+    /// Carries out what loading the folder would do, and opens it for writing; a missing folder is created. The high
+    /// watermark is at the log start.
     ///
     /// # Errors
     /// `Io`, and whatever would keep a broker from loading the log; `InvalidArgument` for an index size that holds no

@@ -188,8 +188,8 @@ impl SegmentReader {
             let batch = self.current.as_ref();
             let in_parts = batch.is_some_and(|batch| batch.in_parts.is_some());
             let is_done = self.take(state, chunk)?;
-            // A large batch may have more than a chunk of records before the first wanted one. What became of one that
-            // was given in parts is heard before anything else comes.
+            // A large batch may have more than a chunk of records before the first wanted one. A batch that was given
+            // in parts reports its end before the next batch starts.
             if is_done && in_parts || !is_done && !chunk.is_empty() {
                 return Ok(FillOutcome::Records);
             }
