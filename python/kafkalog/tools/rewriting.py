@@ -163,7 +163,8 @@ def rewrite(
     )
     manifest = manifest_of(Path(target))
     if manifest.exists() and not Path(target, UNFINISHED).exists():
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(manifest))
+        advice = "; an earlier rewrite is complete here: choose another path, or remove this file and the folder"
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST) + advice, str(manifest))
     tell = _arguments.function("progress", progress)
     soundness, notes = checked(path, target), work.settings.notes
     with way_out(work.on_corrupt):
