@@ -425,7 +425,7 @@ def test_what_an_older_broker_cannot_read() -> None:
         ("batch-level", "codec-zstd"),
     }
     assert {row["code"] for row in above_info(found(codecs, kafka_version="0.10"))} == {"batch-level"}
-    with pytest.raises(ValueError, match="level"):
+    with pytest.raises(ValueError, match="Kafka version"):
         kafkalog.verify(codecs, kafka_version="new")
     with pytest.raises(TypeError, match="kafka_version"):
         kafkalog.verify(codecs, kafka_version=4.3)  # type: ignore[arg-type]
