@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["read_small", "regular", "replace", "sync_folder"]
-
 NOTE_LIMIT = 64 << 20
 """The most that is read of a note of ours: the ends of 200,000 partitions."""
 
@@ -26,13 +24,7 @@ def regular(path: str, flags: int) -> int:
 
 
 def read_small(path: Path, limit: int = NOTE_LIMIT) -> str:
-    """Read the text of a small file.
-
-    Raises
-    ------
-    ValueError
-        When it is longer than its kind may be, or is not UTF-8.
-    """
+    """Read the text of a small file; one that is longer than its kind may be, or is not UTF-8, is a ValueError."""
     with open(path, "rb", opener=regular) as file:
         text = file.read(limit + 1)
     if len(text) > limit:

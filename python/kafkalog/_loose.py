@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     _Codec: TypeAlias = Literal["gzip", "zstd", "lz4"]
 
-__all__ = ["STANDARD_INPUT", "Loose", "ensure_named", "loose", "naming", "only", "staged"]
-
 _T = TypeVar("_T")
 
 STANDARD_INPUT = "-"

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["compiled", "matching"]
-
 SECONDS = 10.0
 """Time limit of an expression, in seconds."""
 

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["renamed", "warn", "with_new_names"]
-
 _Function = TypeVar("_Function", bound="Callable[..., Any]")
 _PACKAGE = str(Path(__file__).parent)
 

@@ -9,8 +9,6 @@ if TYPE_CHECKING:
 
     from kafkalog._core import PartitionRange, SegmentRange
 
-__all__ = ["default_split_bytes", "split_at_segments", "split_ranges"]
-
 # Bytes of log in a task, as Spark cuts its own files (``spark.sql.files.maxPartitionBytes``).
 SPLIT_BYTES = 128 << 20
 # Spark's driver keeps every split in memory; a longer read gets larger splits.

@@ -17,8 +17,6 @@ from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 from typing import Any
 
-__all__ = ["clock", "format_time", "parse_datetime", "parse_time", "since_1970", "to_micros", "to_millis"]
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _NAIVE_EPOCH = _EPOCH.replace(tzinfo=None)
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
@@ -30,24 +28,7 @@ _DATE_AND_ZONE = re.compile(r"(\d{4}-\d{2}-\d{2})([Zz]|[+-]\d{2}:\d{2})", re.ASC
 
 
 def to_millis(value: Any, name: str, *, up: bool = True) -> int:
-    """Convert a time to milliseconds since the epoch.
-
-    Parameters
-    ----------
-    value : int, datetime or str
-        Milliseconds, a datetime with a time zone, or text as for :func:`parse_time`.
-    name : str
-        The argument or option, for the error.
-    up : bool
-        Round a datetime between two milliseconds up, or else down.
-
-    Raises
-    ------
-    TypeError
-        For another type.
-    ValueError
-        For a datetime without a time zone, other text, or a number beyond 64 bits.
-    """
+    """Convert milliseconds, a datetime or text (:func:`parse_time`) to milliseconds; errors begin with the name."""
     if isinstance(value, str):
         return parse_time(value, name, up=up)
     if isinstance(value, datetime):
@@ -62,20 +43,7 @@ def clock(now: Any) -> int:
 
 
 def to_micros(value: Any, name: str) -> int:
-    """Convert a time to microseconds since the epoch, which is exact.
-
-    Parameters
-    ----------
-    value : int, datetime or str
-        As for :func:`to_millis`; text is whole milliseconds.
-    name : str
-        The argument or option, for the error.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As for :func:`to_millis`.
-    """
+    """Convert a number of milliseconds or a datetime to microseconds since the epoch, which is exact."""
     if not isinstance(value, datetime):
         return _integer(value, name) * 1000
     if value.tzinfo is None or value.utcoffset() is None:
@@ -84,47 +52,16 @@ def to_micros(value: Any, name: str) -> int:
 
 
 def since_1970(millis: int, name: str) -> int:
-    """Refuse a time before 1970, which Kafka cannot look up.
-
-    Parameters
-    ----------
-    millis : int
-        What :func:`to_millis` or :func:`parse_time` gave.
-    name : str
-        The argument or option, for the error.
-
-    Returns
-    -------
-    int
-        The same.
-
-    Raises
-    ------
-    ValueError
-        For a time before 1970.
-    """
+    """Return the time, or refuse one before 1970, which Kafka cannot look up."""
     if millis < 0:
         raise ValueError(f"{name} is {millis}, before 1970; only times from 0 on can be looked up")
     return millis
 
 
 def parse_time(text: str, name: str, *, up: bool = True) -> int:
-    """Read a time as text, in milliseconds since the epoch.
+    """Read whole milliseconds, or ISO 8601 as :func:`parse_datetime`, as milliseconds since the epoch.
 
-    Parameters
-    ----------
-    text : str
-        Whole milliseconds, or ISO 8601 with a time zone (``Z`` or ``+01:00``); a date is its midnight. A bare number of
-        four digits is refused: ``2024`` is a year to a person, and two seconds after the epoch to Kafka.
-    name : str
-        The argument or option, for the error.
-    up : bool
-        As for :func:`to_millis`.
-
-    Raises
-    ------
-    ValueError
-        For anything else.
+    A bare number of four digits is refused: ``2024`` is a year to a person, and two seconds after the epoch to Kafka.
     """
     given = text.strip()
     digits = given[1:] if given[:1] in {"+", "-"} else given
@@ -138,20 +75,7 @@ def parse_time(text: str, name: str, *, up: bool = True) -> int:
 
 
 def parse_datetime(text: str, name: str) -> datetime:
-    """Read ISO 8601 with a time zone (``Z`` or ``+01:00``); a date is its midnight.
-
-    Parameters
-    ----------
-    text : str
-        The time.
-    name : str
-        The argument or option, for the error.
-
-    Raises
-    ------
-    ValueError
-        For anything else.
-    """
+    """Read ISO 8601 with a time zone (``Z`` or ``+01:00``); a date is its midnight."""
     given = text.strip()
     try:
         # A date with a zone is its midnight; Python takes the zone for a time of day.
@@ -169,17 +93,9 @@ def parse_datetime(text: str, name: str) -> datetime:
 
 
 def format_time(millis: int | None) -> str | None:
-    """Write a time as ISO 8601 in UTC with milliseconds.
+    """Write milliseconds since the epoch as ISO 8601 in UTC, or as a number for years that it cannot write.
 
-    Parameters
-    ----------
-    millis : int or None
-        Milliseconds since the epoch; -1 and None are no time.
-
-    Returns
-    -------
-    str or None
-        A bare number for years that ISO 8601 cannot write; None for no time.
+    None and -1 are no time, and give None.
     """
     if millis is None or millis == _NO_TIMESTAMP:
         return None

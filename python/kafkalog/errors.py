@@ -34,12 +34,8 @@ class KafkaLogError(Exception):
 
     Attributes
     ----------
-    path : str or None
-        The file or folder.
-    position : int or None
-        The byte position in it.
-    offset : int or None
-        The offset of the record or batch.
+    path, position, offset
+        The parameters; None where not known.
     """
 
     path: str | None

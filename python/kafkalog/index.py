@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, NoReturn, TypeVar
 
-from kafkalog import _arguments, _core, _display
+from kafkalog import _arguments, _core, _reprs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -103,7 +103,7 @@ class _Entries(Generic[_Entry]):
         return f"kafkalog.{type(self).__name__}({self._path!r}{', writable=True' if self._writable else ''})"
 
     def __reduce__(self) -> NoReturn:
-        _display.refuse_pickling(self, "it is an open file; pickle its path")
+        _reprs.refuse_pickling(self, "it is an open file; pickle its path")
 
     def __len__(self) -> int:
         entries: int = self._core.entries

@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from kafkalog import _arguments, _core, _display
+from kafkalog import _arguments, _core, _reprs
 from kafkalog._times import format_time
 from kafkalog.errors import KafkaLogError
 from kafkalog.options import BatchRangeKeywords, PartitionScanKeywords, expand_signature, merged
@@ -185,10 +185,10 @@ class LogDir:
     def __repr__(self) -> str:
         live = self._live()
         topics = [f"{topic} ({number})" for topic, number in Counter(folder.topic for folder in live).items()]
-        listed = f": {_display.short_list(topics)}" if topics else ""
+        listed = f": {_reprs.short_list(topics)}" if topics else ""
         return (
-            f"<kafkalog.LogDir {self._path!r}, {_display.count(len(topics), 'topic')}, "
-            f"{_display.count(len(live), 'partition')}{listed}>"
+            f"<kafkalog.LogDir {self._path!r}, {_reprs.count(len(topics), 'topic')}, "
+            f"{_reprs.count(len(live), 'partition')}{listed}>"
         )
 
     def _repr_html_(self) -> str:
@@ -197,7 +197,7 @@ class LogDir:
         rows = [_row(folder, opener) for folder in live[:_SHOWN]]
         more = f"... and {len(live) - _SHOWN} more" if len(live) > _SHOWN else ""
         head = ("topic", "partition", "log start", "high watermark", "segments", "size")
-        return _display.html_table(f"LogDir {self._path}", head, rows, more)
+        return _reprs.html_table(f"LogDir {self._path}", head, rows, more)
 
     def __reduce__(self) -> tuple[type[Self], tuple[str]]:
         return type(self), (self._path,)
@@ -306,7 +306,7 @@ def _row(folder: PartitionFolder, opener: PartitionOpener) -> tuple[Any, ...]:
         # A broker may have deleted it since.
         return folder.topic, folder.partition, None, None, None, None
     segments = log.segments
-    total = _display.size(sum(segment.size for segment in segments))
+    total = _reprs.size(sum(segment.size for segment in segments))
     return folder.topic, folder.partition, log.log_start_offset, log.high_watermark, len(segments), total
 
 
@@ -337,18 +337,18 @@ class PartitionLog:
         segments = self.segments
         return (
             f"<kafkalog.PartitionLog {self._path!r}, offsets {self.log_start_offset} to {self._shown_end()}, "
-            f"{_display.count(len(segments), 'segment')}, {_display.size(self.size)}>"
+            f"{_reprs.count(len(segments), 'segment')}, {_reprs.size(self.size)}>"
         )
 
     def _repr_html_(self) -> str:
         segments = self.segments
         rows = [
-            (each.name, each.base_offset, _display.size(each.size), format_time(each.modified))
+            (each.name, each.base_offset, _reprs.size(each.size), format_time(each.modified))
             for each in segments[-_SHOWN:]
         ]
         more = f"... and {len(segments) - _SHOWN} before them" if len(segments) > _SHOWN else ""
         title = f"PartitionLog {self._path}, offsets {self.log_start_offset} to {self._shown_end()}"
-        return _display.html_table(title, ("segment", "base offset", "size", "modified"), rows, more)
+        return _reprs.html_table(title, ("segment", "base offset", "size", "modified"), rows, more)
 
     def _shown_end(self) -> int | str:
         """Return the log end offset; a person who looks at a damaged log wants to see the rest."""

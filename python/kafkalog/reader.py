@@ -10,7 +10,7 @@ import os
 from threading import RLock
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from kafkalog import _arguments, _core, _display
+from kafkalog import _arguments, _core, _reprs
 from kafkalog._loose import Loose, loose, naming, only
 from kafkalog.options import (
     ReadOptions,
@@ -92,14 +92,14 @@ class RecordReader:
 
     def __repr__(self) -> str:
         read = self.metrics
-        found = f": {read['records']} rows, {_display.size(read['bytes'])} read" if read["batches"] else ""
+        found = f": {read['records']} rows, {_reprs.size(read['bytes'])} read" if read["batches"] else ""
         return f"<kafkalog.RecordReader, {self._state()}{found}>"
 
     def _repr_html_(self) -> str:
         rows = [(field.name, field.type) for field in self.schema]
         read = self.metrics
-        title = f"RecordReader, {self._state()}: {read['records']} rows, {_display.size(read['bytes'])} read"
-        return _display.html_table(title, ("column", "type"), rows)
+        title = f"RecordReader, {self._state()}: {read['records']} rows, {_reprs.size(read['bytes'])} read"
+        return _reprs.html_table(title, ("column", "type"), rows)
 
     def _state(self) -> str:
         if self._closed:
@@ -107,7 +107,7 @@ class RecordReader:
         return "started" if self._given or self._batches is not None else "not started"
 
     def __reduce__(self) -> NoReturn:
-        _display.refuse_pickling(self, "it is a one-shot stream; pickle the path and a kafkalog.ReadOptions")
+        _reprs.refuse_pickling(self, "it is a one-shot stream; pickle the path and a kafkalog.ReadOptions")
 
     def __iter__(self) -> Self:
         return self

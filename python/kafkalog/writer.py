@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
-from kafkalog import _arguments, _core, _display
+from kafkalog import _arguments, _core, _reprs
 from kafkalog._times import to_millis
 from kafkalog.config import LogConfig, as_config, pairs
 from kafkalog.reader import RecordReader, plan_ranges
@@ -207,9 +207,9 @@ class LogWriter:
         settings = pairs(config)
         dirs = _arguments.paths(log_dir)
         if any(os.path.lexists(f"{log_dir}/{_core.JOB_NOTE}") for log_dir in dirs):
-            from kafkalog import _jobs
+            from kafkalog.spark import append_job
 
-            _jobs.settle_dead(dirs)
+            append_job.settle_dead(dirs)
         self._config = as_config(config)
         self._extra = _arguments.choose("extra", extra, _EXTRA)
         self._writer = _core.LogWriter(
@@ -233,7 +233,7 @@ class LogWriter:
         return f"<kafkalog.LogWriter {self.path}, {'closed' if self.closed else f'next offset {self.log_end_offset}'}>"
 
     def __reduce__(self) -> NoReturn:
-        _display.refuse_pickling(self, "it holds the lock of its log dir; open one where it is needed")
+        _reprs.refuse_pickling(self, "it holds the lock of its log dir; open one where it is needed")
 
     def __enter__(self) -> Self:
         return self

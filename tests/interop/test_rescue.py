@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from interop.broker import Witness
     from kafkalog.rescue.inventory import Inventory
-    from kafkalog.rescue.model import Finding, Image
+    from kafkalog.rescue.model import Finding, RescueImage
 
 pytestmark = [pytest.mark.interop, pytest.mark.full]
 
@@ -42,7 +42,7 @@ def second_node(disk: Path, into: Path) -> Path:
     return into
 
 
-def older_image(inventory: Inventory) -> tuple[Image, list[Finding]]:
+def older_image(inventory: Inventory) -> tuple[RescueImage, list[Finding]]:
     """Read the metadata as that of a cluster before Kafka 4.1, which took small segments under the public name."""
     image, findings = image_of(inventory)
     records = tuple(

@@ -28,7 +28,7 @@ import kafkalog
 from command import call_bytes
 from kafkalog import _core
 from kafkalog._encoding import text_of
-from kafkalog._export import Files
+from kafkalog._export_files import Files
 from kafkalog._times import format_time
 from kafkalog.cli.export import Progress
 from kafkalog.cli.main import COMMANDS, main

@@ -13,7 +13,7 @@ import pytest
 
 import corpus
 import kafkalog
-from kafkalog import _display
+from kafkalog import _reprs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +38,7 @@ def test_a_log_dir_shows_its_topics() -> None:
 
 def test_a_partition_shows_its_offsets_and_sizes() -> None:
     log = kafkalog.PartitionLog(ORDERS)
-    count, size = len(log.segments), _display.size(log.size)
+    count, size = len(log.segments), _reprs.size(log.size)
     assert repr(log) == f"<kafkalog.PartitionLog {str(ORDERS)!r}, offsets 0 to 880, {count} segments, {size}>"
     html = log._repr_html_()
     assert "offsets 0 to 880" in html
@@ -96,11 +96,11 @@ def test_a_reader_shows_how_far_it_is() -> None:
     ],
 )
 def test_sizes(octets: int, text: str) -> None:
-    assert _display.size(octets) == text
+    assert _reprs.size(octets) == text
 
 
 def test_names_are_escaped() -> None:
-    assert "<td>&lt;b&gt;</td>" in _display.html_table("t", ("a",), [("<b>",)])
+    assert "<td>&lt;b&gt;</td>" in _reprs.html_table("t", ("a",), [("<b>",)])
 
 
 def test_logs_pickle_as_their_paths(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 import kafkalog
 from command import call, fails
-from kafkalog import _display
+from kafkalog import _reprs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -117,7 +117,7 @@ def test_a_cluster_id_is_one_property(logs: Path) -> None:
 
 
 def test_html_is_escaped() -> None:
-    text = _display.html_table("<b>", ["<i>"], [["<script>", None]], "<more>")
+    text = _reprs.html_table("<b>", ["<i>"], [["<script>", None]], "<more>")
     assert "<script>" not in text
     assert text.count("<b>") == 1
     assert "<i>" not in text

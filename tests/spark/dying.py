@@ -31,9 +31,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import pyarrow as pa
 
 import kafkalog
-from kafkalog import LogWriter, Record, _jobs
+from kafkalog import LogWriter, Record
 from kafkalog.cli.main import main as command_line
-from kafkalog.spark import commit
+from kafkalog.spark import append_job, commit
 from kafkalog.spark.sink import Sink
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ class World:
             messages = [stage(rows[:half], kills[0]), stage(rows[half:], kills[1])]
             if kind == "noted driver":
                 # In this process alone. A job that appends before it is noted is to be caught.
-                for owner, step in ((_jobs.Job, "begin"), (commit, "_append")):
+                for owner, step in ((append_job.Job, "begin"), (commit, "_append")):
                     setattr(owner, step, counted(getattr(owner, step), counting, itself=step == "_append"))
             else:
                 sys.setprofile(counting)

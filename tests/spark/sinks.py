@@ -41,10 +41,9 @@ def dies(target: Sink, messages: list[Any], batch: int | None = None, *, after: 
     if pid := os.fork():
         assert os.waitpid(pid, 0)[1] == signal.SIGKILL
         return
-    from kafkalog import _jobs
-    from kafkalog.spark import commit
+    from kafkalog.spark import append_job, commit
 
-    owner: Any = commit if after == "append" else _jobs.Job
+    owner: Any = commit if after == "append" else append_job.Job
     name = {"begin": "begin", "append": "_append", "commit": "_note"}.get(after, "open")
     step = getattr(owner, name)
 

@@ -22,12 +22,11 @@ LIMIT = {"maxOffsetsPerTrigger": "100"}
 
 def die_at(step: str, group: int) -> None:
     """Replace a step of the commit by the death of a process group, before or after it."""
-    from kafkalog import _jobs
-    from kafkalog.spark import commit
+    from kafkalog.spark import append_job, commit
 
     name, when = step.split(":")
-    owners: dict[str, Any] = {"begin": _jobs.Job, "get": commit._Writers, "_append": commit}
-    owners |= {"close": commit._Writers, "commit": _jobs.Job, "_finish": _jobs.Job}
+    owners: dict[str, Any] = {"begin": append_job.Job, "get": commit._Writers, "_append": commit}
+    owners |= {"close": commit._Writers, "commit": append_job.Job, "_finish": append_job.Job}
     real = getattr(owners[name], name)
 
     def die(*args: Any, **given: Any) -> None:

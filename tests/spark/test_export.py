@@ -127,7 +127,7 @@ def test_a_selection_without_a_match_is_answered_as_in_a_local_export(
 # Workers import this first: a task that has opened its file waits, or dies.
 SLOW = """
 import os, signal, time
-import kafkalog._export as write
+import kafkalog._export_files as write
 opened = write.Files._open
 def slow(self, path, schema):
     writer = opened(self, path, schema)

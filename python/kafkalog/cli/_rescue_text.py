@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
-from kafkalog._display import plain
+from kafkalog._reprs import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kafkalog.rescue.model import Choice, Damage, Disk, Image, RescuePlan
-
-__all__ = ["CHOICE_HEAD", "DISK_HEAD", "choice_rows", "disk_rows", "metadata_line", "objects_of"]
+    from kafkalog.rescue.model import Choice, Damage, Disk, RescueImage, RescuePlan
 
 DISK_HEAD = ("LOG DIR", "NODE", "CLUSTER", "DIRECTORY", "STOPPED", "FOLDERS", "BYTES", "DAMAGED")
 CHOICE_HEAD = ("PARTITION", "START", "END", "EPOCH", "TAKEN FROM", "LOST", "WHY")
@@ -34,7 +32,7 @@ def disk_rows(plan: RescuePlan) -> Iterator[tuple[Any, ...]]:
         )
 
 
-def metadata_line(image: Image) -> str:
+def metadata_line(image: RescueImage) -> str:
     """Return what the metadata is, in one line."""
     if image.path is None:
         return "metadata: none; topics and partitions are those of the folders"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkalog import tools
-from kafkalog._display import plain
+from kafkalog._reprs import plain
 from kafkalog.cli import _common
 from kafkalog.cli._progress import written
 

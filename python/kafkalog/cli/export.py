@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalog import _arguments, _core
 from kafkalog._arguments import MAX_THREADS
-from kafkalog._export import SUFFIXES, TEXT_FORMATS, Files, format_of, interruptible, unfinished
+from kafkalog._export_files import SUFFIXES, TEXT_FORMATS, Files, format_of, interruptible, unfinished
 from kafkalog._loose import Loose, staged
 from kafkalog.cli import _common
 from kafkalog.errors import KafkaLogError, UnknownTopicOrPartitionError

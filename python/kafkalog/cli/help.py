@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["configure", "run"]
-
 # In the order in which a newcomer reads them.
 GUIDES = (
     "reading",

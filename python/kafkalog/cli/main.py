@@ -18,8 +18,6 @@ from kafkalog.errors import KafkaLogError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["main", "run"]
-
 USAGE, FAILED = 2, 3
 
 COMMANDS = {

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from kafkalog import tools
-from kafkalog._display import plain
+from kafkalog._reprs import plain
 from kafkalog.cli import _common
 from kafkalog.cli._progress import written
 

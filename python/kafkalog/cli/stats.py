@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafkalog import _core
-from kafkalog._display import plain
 from kafkalog._loose import Loose, staged
+from kafkalog._reprs import plain
 from kafkalog._times import format_time
 from kafkalog.cli import _common
 from kafkalog.log import sums_by_name

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from kafkalog.engines.source import Metrics
     from kafkalog.options import ReadOptions
 
-__all__ = ["count"]
-
 _INT64_MAX = (1 << 63) - 1
 
 

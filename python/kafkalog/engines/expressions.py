@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-__all__ = ["Call", "Field", "Literal", "Node", "Unknown", "columns_of", "parse"]
-
 
 class Field(NamedTuple):
     """A column."""

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-__all__ = ["lazy_frame"]
-
 
 def lazy_frame(dataset: ds.Dataset) -> pl.LazyFrame:
     """Return a dataset as a ``LazyFrame`` that passes columns, predicate and limit on."""

@@ -15,8 +15,6 @@ from kafkalog.engines.expressions import Call, Field, Literal, Node
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["ALL", "Region", "region"]
-
 _SYMBOLS = {"equal": "=", "not_equal": "!=", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
 _OPPOSITES = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _SWAPPED = {"=": "=", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}

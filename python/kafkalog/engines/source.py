@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from kafkalog._loose import Loose
     from kafkalog.typing import Layout
 
-__all__ = ["Metrics", "Plan", "Source"]
-
 # Columns that bounds are derived for. None of them is ever null.
 _RECORD_BOUNDS = frozenset({"offset", "timestamp", "producerId", "magic", "isControl"})
 _BATCH_BOUNDS = frozenset({"baseOffset", "lastOffset", "maxTimestamp"})

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from kafkalog.rescue.model import MetadataRecord
 
-__all__ = ["about_settings", "accepted"]
-
 _SEGMENT = "segment.bytes"
 
 

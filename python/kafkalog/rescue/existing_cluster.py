@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from kafkalog.rescue.model import Choice, RescuePlan
     from kafkalog.rescue.shared_work import Progress
 
-__all__ = ["TargetLogDir", "plan_for_target", "read_target", "rescue_into", "write_into"]
-
 _INTERNAL = "__"
 # DirectoryId: a broker looks for these replicas in all of its log dirs. The second is of metadata before 3.7.
 _ANYWHERE = frozenset({UNASSIGNED, "AAAAAAAAAAAAAAAAAAAAAA"})
@@ -61,33 +59,20 @@ _ELSEWHERE = frozenset({"setting-raised", "setting-refused", "open-transaction"}
 
 @dataclass(frozen=True)
 class TargetLogDir:
-    """The log dir to write into, and its cluster's metadata.
-
-    Attributes
-    ----------
-    path : Path
-        The log dir.
-    node_id, directory_id : int, str or None
-        As in ``meta.properties``.
-    metadata : Path or None
-        The folder of the metadata log; None if another log dir of the node has it.
-    ids : dict
-        Topic ids by name.
-    partitions : dict
-        Version and value of each ``PARTITION_RECORD``, by topic id and number.
-    next_producer_id : int
-        The first id that was not given out.
-    is_only_voter : bool
-        Whether the node alone decides what the metadata is.
-    """
+    """The log dir to write into, and its cluster's metadata."""
 
     path: Path
     node_id: int
     directory_id: str | None
+    # the folder of the metadata log; None if another log dir of the node has it
     metadata: Path | None
+    # topic ids by name
     ids: dict[str, str]
+    # version and value of each ``PARTITION_RECORD``, by topic id and number
     partitions: dict[tuple[str, int], tuple[int, dict[str, Any]]]
+    # the first id that was not given out
     next_producer_id: int
+    # whether the node alone decides what the metadata is
     is_only_voter: bool
 
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from kafkalog.rescue.model import GroupOffset
 
-__all__ = ["TOPIC", "coordinator_partition", "lowered"]
-
 TOPIC = "__consumer_offsets"
 # OffsetCommitValue without expiry, which every broker since 2.1 reads.
 _VERSION = 3

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from kafkalog.rescue.shared_work import Progress
 
-__all__ = ["METADATA", "Inventory", "Run", "scan_disks"]
-
 METADATA = "__cluster_metadata"
 # Offsets of a run: replicas are compared run by run, so that memory does not grow with the number of batches.
 _RUN_OFFSETS = 4096
@@ -52,21 +50,13 @@ class _Identity(NamedTuple):
 
 @dataclass(frozen=True)
 class Inventory:
-    """The disks and their replicas.
-
-    Attributes
-    ----------
-    disks, replicas, findings
-        As in the plan.
-    runs : dict
-        The batches of each replica, by its folder.
-    transactional : set of str
-        Folders that have batches of transactions.
-    """
+    """The disks and their replicas."""
 
     disks: tuple[Disk, ...]
     replicas: tuple[Replica, ...]
+    # the batches of each replica, by its folder
     runs: dict[str, list[Run]]
+    # folders that have batches of transactions
     transactional: set[str]
     findings: tuple[Finding, ...]
 

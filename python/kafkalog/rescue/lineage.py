@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Epochs", "agreed_end", "epoch_at"]
-
 # Epochs with their first offsets, ascending.
 Epochs = tuple[tuple[int, int], ...]
 

@@ -16,7 +16,7 @@ from kafkalog._atomic_files import read_small
 from kafkalog.errors import KafkaLogError
 from kafkalog.rescue.inventory import METADATA
 from kafkalog.rescue.lineage import agreed_end
-from kafkalog.rescue.model import Finding, Image, MetadataRecord
+from kafkalog.rescue.model import Finding, MetadataRecord, RescueImage
 from kafkalog.tables import _rows
 from kafkalog.tables.cluster import partial_image
 
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from kafkalog.rescue.inventory import Inventory
     from kafkalog.rescue.model import Disk, Replica
     from kafkalog.tables._rows import Notes
-
-__all__ = ["UNASSIGNED", "image_of", "quorum"]
 
 # DirectoryId.UNASSIGNED: the broker places the replica when it starts.
 UNASSIGNED = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -63,7 +61,7 @@ class _Log(NamedTuple):
         return tuple(sorted(known.items()))
 
 
-def image_of(inventory: Inventory) -> tuple[Image, list[Finding]]:
+def image_of(inventory: Inventory) -> tuple[RescueImage, list[Finding]]:
     """Return the image of the best metadata log; without any, one from the folders."""
     logs = [_log(each) for each in inventory.replicas if each.topic == METADATA and each.state == "live"]
     findings: list[Finding] = []
@@ -91,7 +89,7 @@ def image_of(inventory: Inventory) -> tuple[Image, list[Finding]]:
             partial.append(read)
     if not partial:
         findings.append(_nothing_known(inventory))
-        return Image(records=_from_folders(inventory), path=None, end_offset=0, epoch=0), findings
+        return RescueImage(records=_from_folders(inventory), path=None, end_offset=0, epoch=0), findings
     best = partial[0]
     added = _from_folders(inventory, best.records)
     guessed = frozenset(each.value["name"] for each in added if each.type == "TOPIC_RECORD")
@@ -131,7 +129,7 @@ def _log(replica: Replica) -> _Log:
     return _Log(replica, *max(ends, default=(0, 0)))
 
 
-def _with_commitment(read: _Read, logs: Sequence[_Log], findings: list[Finding]) -> tuple[Image, list[Finding]]:
+def _with_commitment(read: _Read, logs: Sequence[_Log], findings: list[Finding]) -> tuple[RescueImage, list[Finding]]:
     """Find up to where a majority of the voters' disks have the same log."""
     best, records, _ = read
     folder, end = best.replica.path, best.end_offset
@@ -154,7 +152,7 @@ def _with_commitment(read: _Read, logs: Sequence[_Log], findings: list[Finding])
             f"{_kinds(folder, committed)}; voters {listed(voters)}, of whose disks given: {nodes}"
         )
         findings.append(Finding("warning", "metadata-uncommitted", text, folder))
-    image = Image(
+    image = RescueImage(
         records=records,
         path=folder,
         end_offset=end,

@@ -15,11 +15,11 @@ __all__ = [
     "Divergence",
     "Finding",
     "GroupOffset",
-    "Image",
     "MetadataRecord",
     "OpenTransaction",
     "Piece",
     "Replica",
+    "RescueImage",
     "RescuePlan",
     "RescueReport",
 ]
@@ -235,7 +235,7 @@ class MetadataRecord:
 
 
 @dataclass(frozen=True)
-class Image:
+class RescueImage:
     """The cluster's metadata: snapshot and log merged.
 
     Attributes
@@ -337,7 +337,7 @@ class RescuePlan:
         The inventory.
     replicas : tuple of Replica
         Every partition folder, by topic, partition and node.
-    image : Image
+    image : RescueImage
         The metadata.
     choices : tuple of Choice
         One for each partition of the image, or of the folders without one; by topic and partition.
@@ -352,7 +352,7 @@ class RescuePlan:
     cluster_id: str | None
     disks: tuple[Disk, ...]
     replicas: tuple[Replica, ...]
-    image: Image
+    image: RescueImage
     choices: tuple[Choice, ...]
     group_offsets: tuple[GroupOffset, ...] = ()
     open_transactions: tuple[OpenTransaction, ...] = ()

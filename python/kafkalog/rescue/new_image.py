@@ -16,10 +16,8 @@ from kafkalog.tables._image import TOPIC_CONFIG
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from kafkalog.rescue.model import Choice, Image
+    from kafkalog.rescue.model import Choice, RescueImage
     from kafkalog.rescue.target import Node
-
-__all__ = ["new_image", "replicas_of"]
 
 # ConfigResource.Type.BROKER; its name is empty for all brokers.
 _BROKER_CONFIG = 4
@@ -40,7 +38,7 @@ _CLEARED = ("eligibleLeaderReplicas", "lastKnownElr", "leaderRecoveryState", "di
 
 
 def new_image(
-    image: Image, placed: Mapping[tuple[str, int], tuple[Choice, Node]], highest_producer_id: int
+    image: RescueImage, placed: Mapping[tuple[str, int], tuple[Choice, Node]], highest_producer_id: int
 ) -> list[MetadataRecord]:
     """Return the records of the new cluster's metadata."""
     topics = {topic_id: choice.topic for (topic_id, _), (choice, _) in placed.items()}
@@ -60,7 +58,7 @@ def new_image(
 
 
 def _kept(
-    image: Image, placed: Mapping[tuple[str, int], tuple[Choice, Node]], topics: Mapping[str, str], level: int
+    image: RescueImage, placed: Mapping[tuple[str, int], tuple[Choice, Node]], topics: Mapping[str, str], level: int
 ) -> Iterator[MetadataRecord]:
     names = set(topics.values())
     nodes = {str(node.id) for _, node in placed.values()}
@@ -101,7 +99,7 @@ def _partition(record: MetadataRecord, choice: Choice, node: Node, level: int) -
     return MetadataRecord(record.type, version, value)
 
 
-def replicas_of(image: Image) -> dict[tuple[str, int], list[int]]:
+def replicas_of(image: RescueImage) -> dict[tuple[str, int], list[int]]:
     """Return the old replicas of each topic and partition."""
     names = {record.value["topicId"]: record.value["name"] for record in image.records if record.type == "TOPIC_RECORD"}
     return {

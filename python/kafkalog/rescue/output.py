@@ -49,18 +49,6 @@ if TYPE_CHECKING:
     from kafkalog.rescue.target import Node, Target
     from kafkalog.writer import Record
 
-__all__ = [
-    "NOTE",
-    "UNFINISHED",
-    "begin",
-    "check_out",
-    "checkpoint",
-    "copy_partitions",
-    "fingerprint",
-    "unfinished_of",
-    "write",
-]
-
 UNFINISHED = ".unfinished"
 NOTE = "rescue.json"
 _METADATA = "__cluster_metadata-0"

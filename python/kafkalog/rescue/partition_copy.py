@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from kafkalog.rescue.model import Choice, Piece
 
-__all__ = ["write_partition"]
-
 # Segments end where those of the source end, and where Kafka's own limit is.
 _CONFIG = LogConfig(segment_bytes=(1 << 31) - 1, segment_ms=(1 << 63) - 1)
 # linux/fs.h

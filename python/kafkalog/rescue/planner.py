@@ -19,11 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from kafkalog.rescue.inventory import Inventory
-    from kafkalog.rescue.model import Choice, Image, Replica
+    from kafkalog.rescue.model import Choice, Replica, RescueImage
     from kafkalog.rescue.shared_work import Progress
     from kafkalog.typing import Paths
-
-__all__ = ["LOWERED", "by_severity", "plan_rescue"]
 
 _SEVERITIES = ("error", "warning", "info")
 # ConfigResource.Type.TOPIC
@@ -82,7 +80,7 @@ def by_severity(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(findings, key=lambda each: _SEVERITIES.index(each.severity)))
 
 
-def _partitions(image: Image) -> list[Partition]:
+def _partitions(image: RescueImage) -> list[Partition]:
     """Return the partitions of the image, by topic and number."""
     names = {r.value["topicId"]: r.value["name"] for r in image.records if r.type == "TOPIC_RECORD"}
     policies = {

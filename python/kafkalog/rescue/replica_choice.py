@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     # severity, code, message, path
     Find = Callable[..., None]
 
-__all__ = ["Partition", "choose"]
-
 _MOST = (1 << 63) - 1
 # Live ones first: the others are what a broker would have deleted.
 _STATES = ("live", "future", "stray", "delete")

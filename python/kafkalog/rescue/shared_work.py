@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     Progress = Callable[[str, int, int], object]
 
-__all__ = ["SharedWork"]
-
 # Seconds between two reports.
 _PAUSE = 0.1
 

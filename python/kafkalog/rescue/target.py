@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from kafkalog.rescue.model import Choice, Image
-
-__all__ = ["Node", "Target", "meta_properties", "reassignment", "server_properties", "target_of"]
+    from kafkalog.rescue.model import Choice, RescueImage
 
 CONTROLLER_LISTENER = "CONTROLLER"
 # MetadataVersion.IBP_3_9_IV0: the first that has a dynamic quorum (KIP-853).
@@ -23,43 +21,24 @@ _PORTS = 65_535
 
 @dataclass(frozen=True)
 class Node:
-    """A node of the new cluster, which is both broker and controller.
-
-    Attributes
-    ----------
-    id : int
-        ``node.id``.
-    directory_id : str
-        ``directory.id`` of its one log dir.
-    controller, listener : (str, int)
-        Host and port for controllers, and for clients and brokers.
-    folder : str
-        Its log dir, relative to the output; empty for the output itself.
-    """
+    """A node of the new cluster, which is both broker and controller."""
 
     id: int
     directory_id: str
+    # host and port for controllers, and for clients and brokers
     controller: tuple[str, int]
     listener: tuple[str, int]
+    # its log dir, relative to the output; empty for the output itself
     folder: str
 
 
 @dataclass(frozen=True)
 class Target:
-    """The new cluster.
-
-    Attributes
-    ----------
-    cluster_id : str
-        Its id.
-    nodes : tuple of Node
-        Its nodes.
-    is_dynamic : bool
-        Whether the quorum's voters are in the metadata (``kraft.version`` 1) rather than configured.
-    """
+    """The new cluster."""
 
     cluster_id: str
     nodes: tuple[Node, ...]
+    # whether the quorum's voters are in the metadata (``kraft.version`` 1) rather than configured
     is_dynamic: bool
 
     def node_of(self, index: int) -> Node:
@@ -93,7 +72,7 @@ def random_id() -> str:
 
 
 def target_of(
-    image: Image,
+    image: RescueImage,
     *,
     node_id: int,
     nodes: int,
@@ -124,7 +103,7 @@ def target_of(
     )
 
 
-def metadata_version(image: Image) -> int:
+def metadata_version(image: RescueImage) -> int:
     """Return the level of the feature ``metadata.version``; without any metadata the one that a new image gets."""
     for record in image.records:
         if record.type == "FEATURE_LEVEL_RECORD" and record.value["name"] == "metadata.version":
@@ -154,7 +133,7 @@ def meta_properties(target: Target, node: Node) -> str:
     return f"version=1\nnode.id={node.id}\ncluster.id={_escaped(target.cluster_id)}\ndirectory.id={node.directory_id}\n"
 
 
-def server_properties(target: Target, node: Node, log_dir: str, image: Image) -> str:
+def server_properties(target: Target, node: Node, log_dir: str, image: RescueImage) -> str:
     """Return the text of a configuration with which a node starts."""
     lines = [
         "# Enough to start this node with kafka-server-start. Set listeners, security, replication factors and",

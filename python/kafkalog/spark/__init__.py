@@ -29,10 +29,10 @@ Importing this imports neither pyspark nor pyarrow, and little of kafkalog: the 
 #   plan      offset_ranges, split, planner
 #   read      map_in_arrow, data_source (format), read_split, transform, metrics, remote (Connect)
 #   stream    stream_reader, stream_offsets
-#   write     sink, row_partitioner, commit
+#   write     sink, row_partitioner, commit, append_job
 #   export    exporter
 #   rewrite   rewriter
-#   shared    columns, data_loss, pyspark_private, interpreter
+#   shared    columns, pyspark_private, interpreter
 
 from __future__ import annotations
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["DEFAULT_COLUMNS", "SPARK_TYPES", "arrow_schema", "ddl", "resolve", "schema"]
-
 # In documentation order. Spark has no unsigned types: crc, which is unsigned in the core, is a BIGINT.
 SPARK_TYPES: dict[str, str] = {column.name: column.spark for column in RECORD_COLUMNS}
 

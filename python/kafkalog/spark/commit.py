@@ -1,9 +1,9 @@
 """Commits what tasks have staged: all records of a job are appended to the log dirs, or none.
 
 Tasks write Arrow files into the log dir, or into the folder of the option ``stagingPath``. The driver appends them.
-``kafkalog._jobs`` has the protocol: the job is noted, its records are appended, and it is committed. A job that fails
-or dies in between is undone, by the job or by the next writer that opens one of its partitions. The last batch of a
-stream is noted as well, so that a repeated batch is appended once.
+``kafkalog.spark.append_job`` has the protocol: the job is noted, its records are appended, and it is committed. A job
+that fails or dies in between is undone, by the job or by the next writer that opens one of its partitions. The last
+batch of a stream is noted as well, so that a repeated batch is appended once.
 """
 
 from __future__ import annotations
@@ -19,29 +19,17 @@ from collections import Counter, OrderedDict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kafkalog import _jobs
 from kafkalog._atomic_files import read_small
 from kafkalog.config import pairs
 from kafkalog.errors import LogLockedError
-from kafkalog.spark.data_loss import report_data_loss
-from kafkalog.spark.topics import TopicPartition, format_numbers, live_partitions
+from kafkalog.spark import append_job
+from kafkalog.spark.append_job import live_partitions
+from kafkalog.spark.topics import TopicPartition, format_numbers, report_data_loss
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from kafkalog import _core
-
-__all__ = [
-    "check_loads",
-    "check_staging",
-    "commit_files",
-    "discard",
-    "known_partitions",
-    "owner_of",
-    "prepare_staging",
-    "release",
-    "staged_file",
-]
 
 _log = logging.getLogger("kafkalog.spark")
 
@@ -57,11 +45,11 @@ def prepare_staging(folder: str, job: str | None) -> str:
     """Prepare a folder for the files of tasks, in the driver, and note that a job uses it."""
     is_new = not Path(folder).is_dir()
     try:
-        with _jobs.locked_folder(folder, wait=True) as path:
+        with append_job.locked_folder(folder, wait=True) as path:
             if not read_small(path):
                 path.write_text(json.dumps({"id": uuid.uuid4().hex, "made": is_new}))
             token = _noted(path)["id"]
-            (path.parent / f"{_jobs.ROWS}.{job or _STREAMS}").touch()
+            (path.parent / f"{append_job.ROWS}.{job or _STREAMS}").touch()
         return str(token)
     except OSError as error:
         raise _not_shared(folder, f"the driver cannot write there: {error}") from error
@@ -80,7 +68,7 @@ def check_staging(folder: str, token: str | None) -> None:
     if token is None:
         Path(folder).mkdir(parents=True, exist_ok=True)
         return
-    path = Path(folder) / _jobs.LOCK
+    path = Path(folder) / append_job.LOCK
     try:
         found = _noted(path)["id"]
     except (OSError, ValueError) as error:
@@ -116,18 +104,18 @@ def known_partitions(paths: Iterable[str]) -> dict[str, frozenset[int]]:
         for _, topic, partition, state in _core.LogDir(path, allow_others=True).folders():
             if state == "live":
                 found.setdefault(topic, set()).add(partition)
-    planned = {topic: _jobs.planned_partitions(existing, topic) for topic in found}
+    planned = {topic: append_job.planned_partitions(existing, topic) for topic in found}
     return {topic: frozenset(range(planned[topic]) or partitions) for topic, partitions in found.items()}
 
 
 def staged_file(folder: str, owner: str) -> Path:
     """Return the path of a new file for rows of a job or query."""
-    return Path(folder) / f"{_jobs.ROWS}.{owner}.{uuid.uuid4().hex}.arrows"
+    return Path(folder) / f"{append_job.ROWS}.{owner}.{uuid.uuid4().hex}.arrows"
 
 
 def owner_of(file: str) -> str:
     """Return the job or query that has staged a file."""
-    return Path(file).name.removeprefix(f"{_jobs.ROWS}.").partition(".")[0]
+    return Path(file).name.removeprefix(f"{append_job.ROWS}.").partition(".")[0]
 
 
 def commit_files(
@@ -144,7 +132,7 @@ def commit_files(
     fail_on_data_loss: bool = True,
 ) -> int:
     """Append the records of staged files."""
-    with _jobs.exclusive(paths) as dirs:
+    with append_job.exclusive(paths) as dirs:
         state: dict[str, Any] | None = None
         if stream is not None and batch is not None:
             state = _state(dirs, stream, batch, fail=fail_on_data_loss)
@@ -152,7 +140,7 @@ def commit_files(
             _log.warning("kafkalog: batch %s of stream %s is skipped: it was appended before", batch, stream)
             count = 0
         else:
-            job = _jobs.Job(uuid.uuid4().hex, dirs, time.time_ns() // 1_000_000, pairs(config))
+            job = append_job.Job(uuid.uuid4().hex, dirs, time.time_ns() // 1_000_000, pairs(config))
             job.files = [os.path.realpath(file) for file in files]
             count = _run(job, partitions, new_topic, state and {**state, "batch": batch})
         for file in files:
@@ -167,7 +155,7 @@ def commit_files(
 def discard(staging: Path, owners: Iterable[str], kept: Collection[str] = ()) -> None:
     """Remove the staged files of jobs and queries, including those of attempts that died, but not ``kept``."""
     for owner in owners:
-        for file in staging.glob(f"{_jobs.ROWS}.{owner}.*.arrows"):
+        for file in staging.glob(f"{append_job.ROWS}.{owner}.*.arrows"):
             if os.path.realpath(file) not in kept:
                 file.unlink(missing_ok=True)
 
@@ -175,15 +163,15 @@ def discard(staging: Path, owners: Iterable[str], kept: Collection[str] = ()) ->
 def release(folders: Iterable[str | Path], job: str) -> None:
     """Remove what ``prepare_staging`` has made for a job, and ``.kafkalog-sink`` where no other job uses the folder."""
     for folder in map(Path, folders):
-        (folder / f"{_jobs.ROWS}.{job}").unlink(missing_ok=True)
-        if not (folder / _jobs.LOCK).exists():
+        (folder / f"{append_job.ROWS}.{job}").unlink(missing_ok=True)
+        if not (folder / append_job.LOCK).exists():
             continue
         # A job that is appending removes it itself.
         with (
             contextlib.suppress(LogLockedError, OSError, ValueError),
-            _jobs.locked_folder(str(folder), wait=False) as path,
+            append_job.locked_folder(str(folder), wait=False) as path,
         ):
-            if any(file.suffix != ".arrows" for file in folder.glob(f"{_jobs.ROWS}.*")):
+            if any(file.suffix != ".arrows" for file in folder.glob(f"{append_job.ROWS}.*")):
                 continue
             made = read_small(path) != "" and _noted(path)["made"]
             path.unlink()
@@ -195,7 +183,7 @@ def release(folders: Iterable[str | Path], job: str) -> None:
 class _Writers:
     """The writers of a job's partitions; only a limited number of them is open."""
 
-    def __init__(self, job: _jobs.Job) -> None:
+    def __init__(self, job: append_job.Job) -> None:
         self._job = job
         self._open: OrderedDict[TopicPartition, _core.LogWriter] = OrderedDict()
 
@@ -221,7 +209,7 @@ class _Writers:
                 self._open.popitem()[1].close()
 
 
-def _run(job: _jobs.Job, partitions: int, new_topic: str | None, state: dict[str, Any] | None) -> int:
+def _run(job: append_job.Job, partitions: int, new_topic: str | None, state: dict[str, Any] | None) -> int:
     """Append the rows of a job, and return their number."""
     records = _count(job.files)
     job.created = _new_topics(job.dirs, records, partitions, new_topic)
@@ -259,7 +247,7 @@ def _count(files: list[str]) -> Counter[TopicPartition]:
     """Count the files' records by partition."""
     records: Counter[TopicPartition] = Counter()
     for file in files:
-        for rows, place in _jobs.staged_batches(file):
+        for rows, place in append_job.staged_batches(file):
             records[TopicPartition(*place)] += rows.num_rows
     return records
 
@@ -283,7 +271,7 @@ def _new_topics(
     return created
 
 
-def _append(job: _jobs.Job, writers: _Writers) -> None:
+def _append(job: append_job.Job, writers: _Writers) -> None:
     """Create the job's topics and append its rows, a few partitions at a time."""
     starts = {TopicPartition(topic, partition): start for topic, partition, start, _ in job.ends}
     for topic, count in job.created.items():
@@ -295,14 +283,14 @@ def _append(job: _jobs.Job, writers: _Writers) -> None:
             if found != starts[place]:
                 raise ValueError(f"{place} ends at offset {found}, not {starts[place]}: another writer has appended")
         for file in job.files:
-            for rows, place in _jobs.staged_batches(file):
+            for rows, place in append_job.staged_batches(file):
                 if place in some:
                     writers.get(TopicPartition(*place)).append(rows, ignore_extra=True)
 
 
 def _state(dirs: list[str], stream: str, batch: int, *, fail: bool) -> dict[str, Any]:
     """Read which batch of a stream was appended last, and the ends of its partitions."""
-    state = _jobs.read_state(dirs, stream)
+    state = append_job.read_state(dirs, stream)
     if not state:
         if batch > 0:
             report_data_loss(
@@ -332,7 +320,7 @@ def _lost(dirs: list[str], reached: dict[TopicPartition, int], stream: str, *, f
     if lost:
         place = min(lost)
         state = f"now ends at offset {ends[place]}" if place in ends else "is gone"
-        files = " and ".join(str(_jobs.state_file(log_dir, stream)) for log_dir in dirs)
+        files = " and ".join(str(append_job.state_file(log_dir, stream)) for log_dir in dirs)
         text = (
             f"{len(lost)} of {len(reached)} partitions lack records that this stream has appended: {place} was "
             f"appended up to offset {reached[place]} and {state}. Restore the log dir, or delete {files} and start the "
@@ -353,7 +341,7 @@ def _warn_of_new_topic(paths: Iterable[str], topic: str) -> None:
 
 def _remove_old(staging: Path) -> None:
     """Remove what jobs that died have left: rows, and the note that they use the folder."""
-    for file in staging.glob(f"{_jobs.ROWS}.*"):
+    for file in staging.glob(f"{append_job.ROWS}.*"):
         with contextlib.suppress(OSError):
             if file.suffix != f".{_STREAMS}" and time.time() - file.stat().st_mtime > _MAX_AGE_SECONDS:
                 file.unlink()

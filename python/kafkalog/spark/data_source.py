@@ -27,16 +27,6 @@ if TYPE_CHECKING:
     from kafkalog.spark.source_options import SourceOptions
     from kafkalog.spark.split import Split
 
-__all__ = [
-    "BatchReader",
-    "PushdownBatchReader",
-    "RowSchema",
-    "SplitPartition",
-    "make_reader",
-    "row_schema",
-    "source_schema",
-]
-
 # Columns that have no value in some records.
 _NULLABLE = frozenset({"key", "value", "headers", "controlType", "deleteHorizonMs"})
 # Columns that have a value in every record: a condition that one is not null always holds.

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalog import _arguments, _core, errors
 from kafkalog._atomic_files import read_small, regular
-from kafkalog._export import SUFFIXES, Files
+from kafkalog._export_files import SUFFIXES, Files
 from kafkalog._renamed import renamed
 from kafkalog.spark.map_in_arrow import with_read_options
 
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
     from kafkalog.spark.map_in_arrow import Splits
-
-__all__ = ["FORMATS", "export"]
 
 FORMATS = tuple(SUFFIXES)
 # Locked by the driver while it lives.

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["check_interpreter"]
-
 _HAS_KAFKALOG = "import importlib.util, sys; sys.exit(importlib.util.find_spec('kafkalog') is None)"
 
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound="Callable[..., Any]")
 
-__all__ = ["count", "describe", "read", "read_splits", "run_task", "with_read_options"]
-
 # The column that is the cheapest to decode.
 _COUNTED = "offset"
 

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from pyspark.accumulators import Accumulator
     from pyspark.sql import SparkSession
 
-__all__ = ["add", "totals"]
-
 
 def add(sums: dict[str, int], more: dict[str, int]) -> dict[str, int]:
     """Add numbers to those of the same names, in place."""

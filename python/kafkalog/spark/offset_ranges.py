@@ -19,16 +19,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafkalog.log import PartitionOpener
-from kafkalog.spark.data_loss import report_data_loss
 from kafkalog.spark.predicates import timestamp_bounds
-from kafkalog.spark.topics import format_partitions, partition_arguments, partition_bounds, report_missing
+from kafkalog.spark.topics import (
+    format_partitions,
+    partition_arguments,
+    partition_bounds,
+    report_data_loss,
+    report_missing,
+)
 
 if TYPE_CHECKING:
     from kafkalog._core import PartitionRange
     from kafkalog.spark.source_options import Bound, SourceOptions
     from kafkalog.spark.topics import PartitionBounds
-
-__all__ = ["folder_bounds", "plan_ranges"]
 
 
 def plan_ranges(options: SourceOptions) -> list[PartitionRange]:

@@ -15,8 +15,6 @@ from kafkalog._renamed import warn
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["IGNORED", "KNOWN", "REFUSED", "Use", "canonical", "in_spark_words"]
-
 Use = Literal["batch", "stream"]
 
 _log = logging.getLogger("kafkalog.spark")

@@ -12,8 +12,6 @@ from kafkalog._times import parse_time, since_1970, to_millis
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Offsets", "assignment", "boolean", "by_partition", "duration", "integer", "size", "timestamp"]
-
 Offsets = dict[str, dict[int, int]]
 _Name = TypeVar("_Name", str, int)
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from kafkalog.spark.map_in_arrow import Work
     from kafkalog.spark.topics import PartitionBounds
 
-__all__ = ["make_split", "over_splits", "plan", "plan_read", "plan_splits", "splits_of"]
-
 # A larger plan is broadcast: Spark passes a function to every task.
 _FUNCTION_BYTES = 256 << 10
 # A client of Spark Connect cannot broadcast.

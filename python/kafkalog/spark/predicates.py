@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from kafkalog._core import PartitionRange
 
-__all__ = ["Predicate", "check_predicates", "narrow", "timestamp_bounds"]
-
 _FOLDER_OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     **COMPARISONS,
     "in": lambda value, values: value in values,

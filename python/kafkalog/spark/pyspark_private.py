@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-__all__ = ["batch_flusher", "enabled", "freeze_imports", "is_pushing_filters", "log_info", "spark_arrow_schema"]
-
 SWITCH = "KAFKALOG_SPARK_INTERNALS"
 
 # ``ArrowStreamSerializer`` and its subclasses, Spark 3.5 to 4.3: the output file is a local variable of this method.

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from kafkalog.spark.split import Split
 
-__all__ = ["read_split"]
-
 _log = logging.getLogger("kafkalog.spark")
 
 
@@ -77,7 +75,7 @@ def _decoded(
 
 
 def _report_lost(split: Split, lost: int) -> None:
-    from kafkalog.spark.data_loss import report_data_loss
+    from kafkalog.spark.topics import report_data_loss
 
     folders = ", ".join(each.folder for each in split.ranges[:3])
     report_data_loss(

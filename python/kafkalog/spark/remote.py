@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["is_remote", "read_remote"]
-
 _LISTS = frozenset({"columns", "subscribe"})
 
 

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     from kafkalog.typing import StrPath
 
-__all__ = ["rewrite"]
-
 _RESULT = "part string, report binary"
 _CHECKPOINTS = (
     "cleaner-offset-checkpoint",

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalog import _core
 from kafkalog.partitioner import partition_for_key
-from kafkalog.spark.topics import format_numbers, live_partitions
+from kafkalog.spark.append_job import live_partitions
+from kafkalog.spark.topics import format_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-__all__ = ["Partitioner"]
 
 
 class Partitioner:

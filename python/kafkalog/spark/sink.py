@@ -28,15 +28,16 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from kafkalog import _core, _jobs
+from kafkalog import _core
 from kafkalog.config import pairs
 from kafkalog.errors import InvalidRecordError
-from kafkalog.spark import commit, option_values
+from kafkalog.spark import append_job, commit, option_values
+from kafkalog.spark.append_job import live_partitions
 from kafkalog.spark.option_names import unknown_option
 from kafkalog.spark.pyspark_private import freeze_imports
 from kafkalog.spark.row_partitioner import Partitioner
 from kafkalog.spark.source_options import parse_paths
-from kafkalog.spark.topics import TopicPartition, live_partitions
+from kafkalog.spark.topics import TopicPartition
 
 try:
     from pyspark.sql.datasource import DataSourceStreamArrowWriter
@@ -50,8 +51,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from kafkalog.config import LogConfig
-
-__all__ = ["BatchWriter", "Sink", "TaskCommit", "make_stream_writer", "make_writer"]
 
 _log = logging.getLogger("kafkalog.spark")
 
@@ -179,13 +178,13 @@ class Sink:
         """Remove what the tasks have staged, including failed attempts."""
         staging = Path(self.staging_dir)
         # A job that could not be undone is recognized by its rows.
-        commit.discard(staging, self._owners(messages), _jobs.noted_files(self.paths))
+        commit.discard(staging, self._owners(messages), append_job.noted_files(self.paths))
         self._release()
 
     def _release(self) -> None:
         # Executors know a stream's folder by what is in it, also in its next batch.
         if self.stream is None:
-            commit.release({self.staging_dir, *_jobs.real_dirs(self.paths)}, self.job)
+            commit.release({self.staging_dir, *append_job.real_dirs(self.paths)}, self.job)
 
     def _owners(self, messages: list[TaskCommit | None]) -> set[str]:
         """Name the jobs that have ended: a query's earlier drivers are dead, and its batches run one by one."""
@@ -388,7 +387,7 @@ def _staging(given: Mapping[str, str]) -> str | None:
     if "stagingPath" not in given:
         return None
     (path,) = parse_paths({"paths": [given["stagingPath"]]})
-    if os.path.realpath(path) in _jobs.real_dirs(parse_paths(given)):
+    if os.path.realpath(path) in append_job.real_dirs(parse_paths(given)):
         return None
     try:
         _core.check_output(path, [])

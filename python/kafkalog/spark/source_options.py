@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from kafkalog.spark.option_values import Offsets
     from kafkalog.spark.predicates import Predicate
 
-__all__ = ["EARLIEST", "LATEST", "Bound", "SourceOptions", "parse", "parse_columns", "parse_paths"]
-
 EARLIEST, LATEST = -2, -1
 
 _STRATEGIES = ("assign", "subscribe", "subscribePattern")

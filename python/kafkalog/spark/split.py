@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from kafkalog._core import PartitionRange
 
-__all__ = ["PackedSplits", "Split"]
-
 # A batch should still be in the second-level cache when it is sent, and be large enough that Spark's cost per batch
 # (about 30 us in the worker alone) does not matter. Of 256 KiB to 2 MiB, 1 MiB was the fastest at 100 B and 1 KB.
 BATCH_ROWS, BATCH_BYTES = 65_536, 1 << 20

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalog.errors import OffsetOutOfRangeError
 from kafkalog.log import PartitionOpener
-from kafkalog.spark.data_loss import report_data_loss
 from kafkalog.spark.source_options import EARLIEST, LATEST
-from kafkalog.spark.topics import PartitionBounds, TopicPartition, format_partitions, partition_bounds
+from kafkalog.spark.topics import PartitionBounds, TopicPartition, format_partitions, partition_bounds, report_data_loss
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -24,19 +23,6 @@ if TYPE_CHECKING:
     from kafkalog.spark.source_options import SourceOptions
 
     StreamOffsets = dict[TopicPartition, int]
-
-__all__ = [
-    "at_latest",
-    "available",
-    "from_json",
-    "initial",
-    "is_delayed",
-    "plan_batch",
-    "rate_limited",
-    "restarted",
-    "to_json",
-    "verify_available",
-]
 
 # A partition that ends below its start is listed again: a broker may be swapping files.
 _ATTEMPTS, _PAUSE_SECONDS = 3, 0.1

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     JsonOffsets = Mapping[str, Mapping[str, int]]
 
-__all__ = ["StreamReader", "make_stream_reader", "stream_reader"]
-
 
 class StreamReader(DataSourceStreamReader):
     """A stream of the log dirs' new records."""

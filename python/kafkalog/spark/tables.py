@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("kafkalog.spark")
 
-__all__ = ["TABLES", "TablePartition", "TableReader", "table_reader", "table_schema"]
-
 _RECORDS = (
     "topic string, partition int, segment string, offset bigint, timestamp timestamp, type string, "
     "keyVersion smallint, valueVersion smallint, key string, value string, keyBytes binary, valueBytes binary"

@@ -10,8 +10,6 @@ import re
 
 from kafkalog._patterns import compiled
 
-__all__ = ["java_pattern", "needs_java_pattern"]
-
 # Look-around, atomic groups, back-references, quotations, possessive quantifiers.
 _BEYOND_CORE = re.compile(r"\(\?(?:[=!>]|<[=!])|\\[1-9kQ]|[*+?}]\+")
 _QUOTATION = re.compile(r"\\Q(.*?)(?:\\E|$)", re.DOTALL)

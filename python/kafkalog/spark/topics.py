@@ -1,13 +1,12 @@
-"""Topics and partitions of a read: ``assign``, ``subscribe`` and ``subscribePattern``."""
+"""Topics and partitions of a read: ``assign``, ``subscribe``, ``subscribePattern``, and those that are gone."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import logging
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kafkalog._jobs import TopicPartition, planned_partitions
 from kafkalog._patterns import compiled, matching
-from kafkalog.spark.data_loss import report_data_loss
+from kafkalog.errors import OffsetOutOfRangeError
 
 if TYPE_CHECKING:
     import re
@@ -15,20 +14,21 @@ if TYPE_CHECKING:
 
     from kafkalog.spark.source_options import SourceOptions
 
-__all__ = [
-    "PartitionBounds",
-    "TopicPartition",
-    "format_numbers",
-    "format_partitions",
-    "live_partitions",
-    "partition_arguments",
-    "partition_bounds",
-    "report_missing",
-]
+_log = logging.getLogger("kafkalog.spark")
 
 # Longer runs of partition numbers are abbreviated in messages.
 _MAX_SHOWN = 3
 _MATCHES_NO_TOPIC = "[^\\s\\S]"
+
+
+class TopicPartition(NamedTuple):
+    """A partition of a topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
 
 
 class PartitionBounds(NamedTuple):
@@ -82,30 +82,6 @@ def report_missing(options: SourceOptions, found: Iterable[tuple[str, int]]) -> 
         report_data_loss(f"not in the log dirs: {', '.join(missing[:10])}", fail=options.fail_on_data_loss)
 
 
-def live_partitions(paths: Iterable[str], topic: str) -> frozenset[int]:
-    """Return the partitions of a topic that the log dirs hold, or will hold when the job that creates it has ended."""
-    paths, before = [path for path in paths if Path(path).is_dir()], None
-    while True:
-        if planned := planned_partitions(paths, topic):
-            return frozenset(range(planned))
-        found = _listed_partitions(paths, topic)
-        # Else a job may have begun before the listing and ended after it.
-        if found == before:
-            return found
-        before = found
-
-
-def _listed_partitions(paths: Iterable[str], topic: str) -> frozenset[int]:
-    from kafkalog import _core
-
-    return frozenset(
-        partition
-        for path in paths
-        for _, name, partition, state in _core.LogDir(path, allow_others=True).folders()
-        if name == topic and state == "live"
-    )
-
-
 def format_numbers(partitions: Collection[int]) -> str:
     """Format numbers of partitions for a message."""
     first, last, number = min(partitions), max(partitions), len(partitions)
@@ -121,3 +97,13 @@ def format_partitions(partitions: Sequence[tuple[str, int]], most: int = 10) -> 
     """Format partitions for a message."""
     names = [f"{topic}-{partition}" for topic, partition in partitions[:most]]
     return ", ".join(names) + (f" and {len(partitions) - most} more" if len(partitions) > most else "")
+
+
+def report_data_loss(text: str, *, fail: bool, path: str | None = None, offset: int | None = None) -> None:
+    """Report missing records."""
+    if fail:
+        raise OffsetOutOfRangeError(
+            f"{text}; set failOnDataLoss=false to continue without these records", path=path, offset=offset
+        )
+    # Where logging is not configured, a driver's log shows no logger names: the message carries ours.
+    _log.warning("kafkalog: data loss: %s", text)

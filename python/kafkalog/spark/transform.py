@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["transformed"]
-
 
 def transformed(
     transform: Callable[[pa.RecordBatch], pa.RecordBatch | None],

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from kafkalog.tables._rows import Entry
 
-__all__ = ["TOPIC_CONFIG", "Image", "Thing", "ThingKey"]
-
 # ConfigResource.Type.TOPIC
 TOPIC_CONFIG = 2
 # PartitionRegistration: -2 is no change of the leader (LeaderConstants.NO_LEADER_CHANGE).
@@ -39,7 +37,7 @@ class Thing(NamedTuple):
 
 
 @dataclass
-class Image:
+class MetadataImage:
     """The state after some records."""
 
     things: dict[ThingKey, Thing] = field(default_factory=dict)
@@ -195,9 +193,9 @@ _KEYS: dict[str, Callable[[dict[str, Any]], ThingKey]] = {
     "ZK_MIGRATION_STATE_RECORD": lambda _: (),
 }
 
-_CHANGES: dict[str, Callable[[Image, Entry, dict[str, Any]], list[ThingKey]]] = {
-    "PARTITION_CHANGE_RECORD": Image.change_partition,
-    "BROKER_REGISTRATION_CHANGE_RECORD": Image.change_broker,
+_CHANGES: dict[str, Callable[[MetadataImage, Entry, dict[str, Any]], list[ThingKey]]] = {
+    "PARTITION_CHANGE_RECORD": MetadataImage.change_partition,
+    "BROKER_REGISTRATION_CHANGE_RECORD": MetadataImage.change_broker,
     "FENCE_BROKER_RECORD": lambda image, entry, value: image.change(
         ("REGISTER_BROKER_RECORD", value["id"]), entry, {"fenced": True}
     ),
@@ -218,5 +216,5 @@ _CHANGES: dict[str, Callable[[Image, Entry, dict[str, Any]], list[ThingKey]]] = 
     "REMOVE_DELEGATION_TOKEN_RECORD": lambda image, _, value: image.remove(
         [("DELEGATION_TOKEN_RECORD", value["tokenId"])]
     ),
-    "CLEAR_ELR_RECORD": Image.clear_elr,
+    "CLEAR_ELR_RECORD": MetadataImage.clear_elr,
 }

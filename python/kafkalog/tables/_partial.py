@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from kafkalog.typing import Paths
 
-__all__ = ["COVERAGE", "UNREAD", "coverage", "each", "noted", "rows_or_raise", "told"]
-
 COVERAGE, UNREAD = b"kafkalog.partitions", b"kafkalog.unread"
 
 T = TypeVar("T")

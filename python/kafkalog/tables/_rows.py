@@ -17,21 +17,6 @@ if TYPE_CHECKING:
 
     from kafkalog.typing import Paths
 
-__all__ = [
-    "NOTES",
-    "UNAPPLIED",
-    "Change",
-    "Entry",
-    "Notes",
-    "has_topic",
-    "metadata",
-    "notes_of",
-    "replayed",
-    "table",
-    "timestamp_or_none",
-    "with_notes",
-]
-
 NO_TIMESTAMP = -1
 # Keys in the metadata of a table's schema: how many records could not be applied, and a JSON list of lines about these
 # and about what was skipped.

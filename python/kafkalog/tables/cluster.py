@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalog import _arguments
 from kafkalog.tables import _rows
-from kafkalog.tables._image import TOPIC_CONFIG, Image
+from kafkalog.tables._image import TOPIC_CONFIG, MetadataImage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from kafkalog.typing import Paths
 
     # The rows for the key of a thing, also after the thing was removed from the image.
-    Project = Callable[[Image, ThingKey], Iterable[dict[str, Any]]]
-
-__all__ = ["acls", "brokers", "cluster_metadata", "features", "partial_image", "quotas", "topic_names", "topics"]
+    Project = Callable[[MetadataImage, ThingKey], Iterable[dict[str, Any]]]
 
 _TOPIC = "__cluster_metadata"
 
@@ -120,12 +118,7 @@ def topics(path: Paths, *, history: bool = False, secrets: bool = False) -> pa.T
 
 
 def brokers(path: Paths, *, history: bool = False) -> pa.Table:
-    """Return the brokers that are registered.
-
-    Parameters
-    ----------
-    path, history
-        As for ``cluster_metadata``.
+    """Return the registered brokers; parameters and errors are those of :func:`cluster_metadata`.
 
     Returns
     -------
@@ -133,11 +126,6 @@ def brokers(path: Paths, *, history: bool = False) -> pa.Table:
         One row for each broker, sorted: ``brokerId``, ``brokerEpoch``, ``incarnationId``, ``rack``, ``fenced``,
         ``inControlledShutdown``, ``endPoints`` (name, host, port, securityProtocol), ``features`` (name,
         minSupportedVersion, maxSupportedVersion), ``logDirs`` (ids).
-
-    Raises
-    ------
-    FileNotFoundError, ValueError, CorruptRecordError
-        As for ``cluster_metadata``.
     """
     import pyarrow as pa
 
@@ -161,23 +149,13 @@ def brokers(path: Paths, *, history: bool = False) -> pa.Table:
 
 
 def acls(path: Paths, *, history: bool = False) -> pa.Table:
-    """Return the access control entries.
-
-    Parameters
-    ----------
-    path, history
-        As for ``cluster_metadata``.
+    """Return the access control entries; parameters and errors are those of :func:`cluster_metadata`.
 
     Returns
     -------
     pyarrow.Table
         One row for each: ``id``, ``resourceType``, ``resourceName``, ``patternType``, ``principal``, ``host``,
         ``operation``, ``permissionType``, with Kafka's names (TOPIC, LITERAL, READ, ALLOW); sorted by resource.
-
-    Raises
-    ------
-    FileNotFoundError, ValueError, CorruptRecordError
-        As for ``cluster_metadata``.
     """
     import pyarrow as pa
 
@@ -190,23 +168,13 @@ def acls(path: Paths, *, history: bool = False) -> pa.Table:
 
 
 def quotas(path: Paths, *, history: bool = False) -> pa.Table:
-    """Return the client quotas.
-
-    Parameters
-    ----------
-    path, history
-        As for ``cluster_metadata``.
+    """Return the client quotas; parameters and errors are those of :func:`cluster_metadata`.
 
     Returns
     -------
     pyarrow.Table
         One row for each: ``entity``, a list of (entityType, entityName) whose name is null for the default, ``key`` and
         ``value``, as Kafka's records say; sorted.
-
-    Raises
-    ------
-    FileNotFoundError, ValueError, CorruptRecordError
-        As for ``cluster_metadata``.
     """
     import pyarrow as pa
 
@@ -219,22 +187,12 @@ def quotas(path: Paths, *, history: bool = False) -> pa.Table:
 
 
 def features(path: Paths, *, history: bool = False) -> pa.Table:
-    """Return the features and their levels; ``metadata.version`` is one.
-
-    Parameters
-    ----------
-    path, history
-        As for ``cluster_metadata``.
+    """Return the features and their levels; parameters and errors are those of :func:`cluster_metadata`.
 
     Returns
     -------
     pyarrow.Table
-        One row for each, sorted: ``name``, ``featureLevel``.
-
-    Raises
-    ------
-    FileNotFoundError, ValueError, CorruptRecordError
-        As for ``cluster_metadata``.
+        One row for each, sorted: ``name`` (``metadata.version`` is one), ``featureLevel``.
     """
     import pyarrow as pa
 
@@ -267,7 +225,7 @@ def _table(
     entries, notes = _rows.metadata(path, history=history, secrets=secrets)
     if history:
         return _rows.table(columns, _changes(entries, project), notes, history=True)
-    image = Image()
+    image = MetadataImage()
     for entry in entries:
         image.apply(entry)
     rows = [row for key in image.things for row in project(image, key)]
@@ -275,10 +233,10 @@ def _table(
     return _rows.table(columns, rows, notes)
 
 
-def partial_image(path: Paths) -> tuple[Image, _rows.Notes]:
+def partial_image(path: Paths) -> tuple[MetadataImage, _rows.Notes]:
     """Return the records of a metadata log, secrets included, and its missing changes."""
     entries, notes = _rows.metadata(path, secrets=True, partial=True)
-    image = Image()
+    image = MetadataImage()
     for entry in entries:
         image.apply(entry)
     return image, notes
@@ -293,7 +251,7 @@ def _sortable(value: Any) -> Any:
 
 
 def _changes(entries: Iterable[Entry], project: Project) -> Iterator[_rows.Change]:
-    image = Image()
+    image = MetadataImage()
     for entry in entries:
         changed = image.apply(entry)
         # A snapshot is where the log continues from.
@@ -301,7 +259,7 @@ def _changes(entries: Iterable[Entry], project: Project) -> Iterator[_rows.Chang
             yield _rows.Change(entry.offset, entry.timestamp, [row for key in changed for row in project(image, key)])
 
 
-def _record(image: Image, key: ThingKey) -> Iterator[dict[str, Any]]:
+def _record(image: MetadataImage, key: ThingKey) -> Iterator[dict[str, Any]]:
     import json
 
     thing = image.things.get(key)
@@ -321,20 +279,20 @@ def _record(image: Image, key: ThingKey) -> Iterator[dict[str, Any]]:
     }
 
 
-def _topic(image: Image, key: ThingKey) -> Iterator[dict[str, Any]]:
+def _topic(image: MetadataImage, key: ThingKey) -> Iterator[dict[str, Any]]:
     """Rows of a partition; a setting of a topic concerns all of its partitions."""
     if key[0] == "PARTITION_RECORD":
         yield _partition(image, key)
 
 
-def _topic_change(image: Image, key: ThingKey) -> Iterator[dict[str, Any]]:
+def _topic_change(image: MetadataImage, key: ThingKey) -> Iterator[dict[str, Any]]:
     yield from _topic(image, key)
     if key[:2] == ("CONFIG_RECORD", TOPIC_CONFIG):
         for each in image.partitions_of(key[2]):
             yield _partition(image, each)
 
 
-def _partition(image: Image, key: ThingKey) -> dict[str, Any]:
+def _partition(image: MetadataImage, key: ThingKey) -> dict[str, Any]:
     _, topic_id, number = key
     name, thing = image.names.get(topic_id, ""), image.things.get(key)
     row: dict[str, Any] = {"topic": name or None, "topicId": topic_id, "partition": number}
@@ -344,7 +302,7 @@ def _partition(image: Image, key: ThingKey) -> dict[str, Any]:
     return row
 
 
-def _broker(image: Image, key: ThingKey) -> Iterator[dict[str, Any]]:
+def _broker(image: MetadataImage, key: ThingKey) -> Iterator[dict[str, Any]]:
     if key[0] != "REGISTER_BROKER_RECORD":
         return
     thing = image.things.get(key)
@@ -362,7 +320,7 @@ def _broker(image: Image, key: ThingKey) -> Iterator[dict[str, Any]]:
     }
 
 
-def _acl(image: Image, key: ThingKey) -> Iterator[dict[str, Any]]:
+def _acl(image: MetadataImage, key: ThingKey) -> Iterator[dict[str, Any]]:
     if key[0] != "ACCESS_CONTROL_ENTRY_RECORD":
         return
     thing = image.things.get(key)
@@ -378,7 +336,7 @@ def _acl(image: Image, key: ThingKey) -> Iterator[dict[str, Any]]:
     }
 
 
-def _quota(image: Image, key: ThingKey) -> Iterator[dict[str, Any]]:
+def _quota(image: MetadataImage, key: ThingKey) -> Iterator[dict[str, Any]]:
     if key[0] != "CLIENT_QUOTA_RECORD":
         return
     thing = image.things.get(key)
@@ -386,7 +344,7 @@ def _quota(image: Image, key: ThingKey) -> Iterator[dict[str, Any]]:
     yield {"entity": entity, "key": key[2], "value": None if thing is None else thing.value["value"]}
 
 
-def _feature(image: Image, key: ThingKey) -> Iterator[dict[str, Any]]:
+def _feature(image: MetadataImage, key: ThingKey) -> Iterator[dict[str, Any]]:
     if key[0] == "FEATURE_LEVEL_RECORD":
         thing = image.things.get(key)
         yield {"name": key[1], "featureLevel": 0 if thing is None else thing.value["featureLevel"]}

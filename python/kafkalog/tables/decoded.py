@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from kafkalog.typing import Paths
 
-__all__ = ["UNDECODED", "records"]
-
 # The key, in the metadata of the table's schema, of how many records could not be decoded.
 UNDECODED = b"kafkalog.undecoded"
 _METADATA = "__cluster_metadata"

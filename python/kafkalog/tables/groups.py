@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from kafkalog.tables._rows import Entry
     from kafkalog.typing import Paths
 
-__all__ = ["consumer_groups"]
-
 _TOPIC = "__consumer_offsets"
 # MemberState.STABLE of consumer and of streams groups
 _STABLE = {"consumer": 0, "share": 0, "streams": 1}
@@ -38,14 +36,11 @@ def consumer_groups(path: Paths, *, history: bool = False, on_corrupt: Literal["
 
     Parameters
     ----------
-    path : path or list of paths
-        A log dir, several log dirs, a folder of ``__consumer_offsets`` or a ``.log`` file of it. Topic ids are resolved
-        with the metadata log and the partitions' folders in the same log dirs.
+    path, on_corrupt
+        As for :func:`consumer_offsets`. Topic ids are resolved with the metadata log and the partitions' folders in the
+        same log dirs.
     history : bool
         Return the members that a record changed, as they are after it, for every record that is no commit.
-    on_corrupt : {"raise", "skip"}
-        ``"skip"`` leaves out partitions that cannot be read, which the schema's metadata names: ``kafkalog.unread``, a
-        JSON list of the errors.
 
     Returns
     -------
@@ -77,20 +72,12 @@ def consumer_groups(path: Paths, *, history: bool = False, on_corrupt: Literal["
         ===================== =============================== ======================================================
 
         A classic group that was between two generations is Stable in the generation that was written last, as after a
-        coordinator's start.
-
-        The schema's metadata says which partitions of the topic are here: ``kafkalog.partitions``, a JSON object of
-        ``topic``, ``here`` (their numbers), ``of`` (how many there are) and ``source``: ``metadata`` (the metadata log
-        says how many) or ``highest`` (at least as many).
+        coordinator's start. The schema's metadata is that of :func:`consumer_offsets`.
 
     Raises
     ------
-    FileNotFoundError
-        If the path does not exist.
-    ValueError
-        If it does not hold ``__consumer_offsets``.
-    CorruptRecordError
-        If the log is damaged.
+    FileNotFoundError, ValueError, CorruptRecordError
+        As for :func:`consumer_offsets`.
     """
     import pyarrow as pa
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from kafkalog.typing import Paths
 
-__all__ = ["consumer_offsets", "lag"]
-
 _TOPIC = "__consumer_offsets"
 
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from kafkalog.typing import Paths
 
-__all__ = ["open_transactions", "producers"]
-
 
 def producers(path: Paths, *, on_corrupt: Literal["raise", "skip"] = "raise") -> pa.Table:
     """List the producers of each partition, as Kafka's ``DescribeProducers`` does.
@@ -26,8 +24,7 @@ def producers(path: Paths, *, on_corrupt: Literal["raise", "skip"] = "raise") ->
     path : path or list of paths
         A log dir, several log dirs, a partition's folder, or a file of one.
     on_corrupt : {"raise", "skip"}
-        ``"skip"`` leaves out partitions that cannot be read, which the schema's metadata names: ``kafkalog.unread``, a
-        JSON list of the errors.
+        As for :func:`consumer_offsets`.
 
     Returns
     -------
@@ -71,12 +68,8 @@ def open_transactions(path: Paths, *, on_corrupt: Literal["raise", "skip"] = "ra
 
     Parameters
     ----------
-    path : path or list of paths
-        A log dir, several log dirs, a partition's folder, or a file of one. Give all log dirs of a node, so that no
-        part of ``__transaction_state`` is missing.
-    on_corrupt : {"raise", "skip"}
-        ``"skip"`` leaves out partitions that cannot be read, which the schema's metadata names: ``kafkalog.unread``, a
-        JSON list of the errors.
+    path, on_corrupt
+        As for :func:`producers`. Give all log dirs of a node, so that no part of ``__transaction_state`` is missing.
 
     Returns
     -------
@@ -108,10 +101,8 @@ def open_transactions(path: Paths, *, on_corrupt: Literal["raise", "skip"] = "ra
 
     Raises
     ------
-    FileNotFoundError
-        When the path does not exist.
-    CorruptRecordError
-        If a batch that has to be read is damaged.
+    FileNotFoundError, CorruptRecordError
+        As for :func:`producers`.
 
     Examples
     --------

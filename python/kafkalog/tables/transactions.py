@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from kafkalog.tables._rows import Entry
     from kafkalog.typing import Paths
 
-__all__ = ["transactions"]
-
 _TOPIC, _TYPE = "__transaction_state", "TransactionLog"
 # TransactionState, by id
 _STATES = (
@@ -36,13 +34,8 @@ def transactions(path: Paths, *, history: bool = False, on_corrupt: Literal["rai
 
     Parameters
     ----------
-    path : path or list of paths
-        A log dir, several log dirs, a folder of ``__transaction_state`` or a ``.log`` file of it.
-    history : bool
-        Return every change instead of the current state.
-    on_corrupt : {"raise", "skip"}
-        ``"skip"`` leaves out partitions that cannot be read, which the schema's metadata names: ``kafkalog.unread``, a
-        JSON list of the errors.
+    path, history, on_corrupt
+        As for :func:`consumer_offsets`, of ``__transaction_state``.
 
     Returns
     -------
@@ -65,19 +58,12 @@ def transactions(path: Paths, *, history: bool = False, on_corrupt: Literal["rai
         =========================== ======================================= ==========================================
 
         With ``history``, one row for each record; one that deletes a transactional id has the state Dead and no more.
-
-        The schema's metadata says which partitions of the topic are here: ``kafkalog.partitions``, a JSON object of
-        ``topic``, ``here`` (their numbers), ``of`` (how many there are) and ``source``: ``metadata`` (the metadata log
-        says how many) or ``highest`` (at least as many).
+        The schema's metadata is that of :func:`consumer_offsets`.
 
     Raises
     ------
-    FileNotFoundError
-        If the path does not exist.
-    ValueError
-        If it does not hold ``__transaction_state``.
-    CorruptRecordError
-        If the log is damaged.
+    FileNotFoundError, ValueError, CorruptRecordError
+        As for :func:`consumer_offsets`.
     """
     import pyarrow as pa
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from kafkalog.tools.topic_settings import Config
     from kafkalog.typing import StrPath, Time
 
-__all__ = ["compact"]
-
 
 def compact(
     source: StrPath,
@@ -49,18 +47,10 @@ def compact(
 
     Parameters
     ----------
-    source : path
-        A log dir, or a partition's folder.
+    source, now, config, progress
+        As for :func:`retain`; the phases are ``written``, then ``compacted``, in a dry run only ``compacted``.
     out : path
-        A new log dir. Of a log dir, Kafka's other files and folders are copied as well; a folder that keeps a broker
-        from starting is not, and the report names it. It needs space for the copy and, while a group of segments is
-        compacted, for its result.
-    now : int, datetime or str, optional
-        The time of the compaction, in milliseconds since the epoch. Default: the system's clock.
-    config : LogConfig or mapping, optional
-        A ``LogConfig``: the settings of every topic. A mapping of Kafka's names to values: these, over each topic's
-        own. Default: each topic's own, from the metadata log in the log dir, over Kafka's defaults. What a broker has
-        in ``server.properties`` instead is in no log; give it here. Internal topics in a log dir keep their own.
+        As for :func:`retain`. It needs space for the copy and, while a group of segments is compacted, for its result.
     dry_run : bool
         Only report, with the figures of a run. Nothing is written, in ``out`` or elsewhere. It takes about as long as a
         run, and some memory: a bit for each dropped record, and the indexes of the new segments.
@@ -73,9 +63,6 @@ def compact(
         Memory for the offsets of keys, in bytes: 24 per key, of which nine tenths are used, like a broker's
         ``log.cleaner.dedupe.buffer.size``. More keys take more passes. Partitions are compacted by as many threads as
         there are processors, which share this memory.
-    progress : callable, optional
-        Called periodically, in the caller's thread, with the phase (``written``, then ``compacted``; in a dry run only
-        ``compacted``), the bytes done and the bytes in all. An exception raised by the callback aborts the operation.
 
     Returns
     -------

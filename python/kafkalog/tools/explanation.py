@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from kafkalog.tools.topic_settings import Config
     from kafkalog.typing import StrPath, Time
 
-__all__ = ["disk_usage", "explain"]
-
 
 def explain(
     path: StrPath,

@@ -25,30 +25,20 @@ if TYPE_CHECKING:
     Ranges: TypeAlias = "list[tuple[int, int]]"
     Predicate: TypeAlias = "pc.Expression | str | Callable[[pa.RecordBatch], Any]"
 
-__all__ = ["RecordFilter"]
-
 # What a predicate may ask for: every column that says something of a record.
 _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 
 
 class Dropped(NamedTuple):
-    """The records of a partition to drop.
+    """The records of a partition to drop."""
 
-    Attributes
-    ----------
-    ranges : list of (int, int)
-        Half-open ranges of their offsets.
-    records : int
-        Their number, if it was requested.
-    end : int or None
-        The offset after the last record that was read; None if none had to be.
-    overlaps : bool
-        True if whole batches were skipped, because others have their offsets.
-    """
-
+    # half-open ranges of their offsets
     ranges: Ranges
+    # their number, if it was requested
     records: int
+    # the offset after the last record that was read; None if none had to be
     end: int | None
+    # whether whole batches were skipped, because others have their offsets
     overlaps: bool
 
 

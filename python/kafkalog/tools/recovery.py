@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from kafkalog.tools.reports import PartitionRecovery, RecoveryReport
     from kafkalog.typing import StrPath, Time
 
-__all__ = ["rebuild_indexes", "recover"]
-
 _OnLoss = Literal["refuse", "as_kafka", "salvage"]
 _ON_LOSS: tuple[_OnLoss, ...] = ("refuse", "as_kafka", "salvage")
 
@@ -142,12 +140,8 @@ def rebuild_indexes(
     kafka_version : str
         The Kafka version whose indexes to write, for instance ``4.3`` or ``2.8``: they differ in the offsets of their
         entries.
-    out : path, optional
-        A new folder for the whole partition; the source is not changed. Default: in place.
-    dry_run : bool
-        Only report.
-    config : LogConfig or mapping, optional
-        The topic's settings; those of the indexes are used. Default: Kafka's defaults.
+    out, dry_run, config
+        As for :func:`recover`; ``out`` gets the whole partition.
 
     Returns
     -------
@@ -156,12 +150,8 @@ def rebuild_indexes(
 
     Raises
     ------
-    CorruptRecordError
-        If the log is damaged. Nothing is changed.
-    LogLockedError
-        If a broker or a writer has the log dir open.
-    FileExistsError
-        If ``out`` exists.
+    CorruptRecordError, LogLockedError, FileExistsError
+        As for :func:`recover`. Nothing is changed.
     ValueError
         If ``kafka_version`` is not a Kafka version, or ``out`` is inside the source.
     """

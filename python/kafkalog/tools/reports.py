@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
-from kafkalog._display import camel, plain
+from kafkalog._reprs import camel, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

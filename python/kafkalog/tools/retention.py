@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from kafkalog.tools.topic_settings import Config
     from kafkalog.typing import StrPath, Time
 
-__all__ = ["retain"]
-
 
 def retain(
     source: StrPath,

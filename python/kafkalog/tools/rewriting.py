@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from kafkalog.tools.topic_settings import Config, TopicSettings
     from kafkalog.typing import Partitions, StrPath
 
-__all__ = ["rewrite"]
-
 # Partition numbers, of every topic or by topic.
 _Numbers: TypeAlias = "list[int] | dict[str, list[int]]"
 
@@ -78,8 +76,8 @@ def rewrite(
 
     Parameters
     ----------
-    source : path
-        A log dir, or a partition's folder.
+    source, progress
+        As for :func:`retain`; the phases are ``read``, while the records to drop are determined, then ``written``.
     out : path
         A new log dir. Of a log dir, Kafka's own files and the metadata log are copied as well, and nothing that may
         contain dropped records: no leftovers, no files or folders that are not Kafka's, no partition that is being
@@ -117,10 +115,6 @@ def rewrite(
         then copied to a temporary folder beside ``out``, to read what will be kept.
     dry_run : bool
         Only count the records that would be dropped, and name what would be left out.
-    progress : callable, optional
-        Called periodically, in the caller's thread, with the phase (``read`` while the records to drop are determined,
-        then ``written``), the bytes done and the bytes in all. An exception raised by the callback aborts the
-        operation.
 
     Returns
     -------
@@ -198,33 +192,19 @@ def rewrite(
 
 @dataclass(frozen=True)
 class Rewriting:
-    """Options of a rewrite.
-
-    Attributes
-    ----------
-    source : _Source
-        The partitions there are.
-    wanted : set of (str, int)
-        Those from which records are dropped.
-    record_filter : RecordFilter
-        Which records are dropped.
-    settings : TopicSettings
-        The settings of topics.
-    rerolls, raises : bool
-        Whether segments are rolled by the settings, and old formats become magic 2.
-    on_corrupt : {"raise", "skip"}
-        What to do about damage.
-    everywhere : bool
-        Whether no topics or partitions are named: then records with one of the keys go from internal topics, too.
-    """
+    """Options of a rewrite."""
 
     source: _Source
+    # partitions from which records are dropped
     wanted: set[tuple[str, int]]
     record_filter: RecordFilter
     settings: TopicSettings
+    # whether segments are rolled by the settings
     rerolls: bool
+    # whether old formats become magic 2
     raises: bool
     on_corrupt: Literal["raise", "skip"]
+    # whether no topics or partitions are named: then records with one of the keys go from internal topics, too
     everywhere: bool
 
     @classmethod
@@ -335,27 +315,20 @@ def _found_in(
 
 
 def manifest_of(target: Path) -> Path:
+    """Return the path of the manifest beside a result."""
     return Path(f"{target.absolute()}.rewrite.json")
 
 
 class _Source(NamedTuple):
-    """Source of a rewrite.
+    """Source of a rewrite."""
 
-    Attributes
-    ----------
-    path : str
-        The log dir, or the partition's folder.
-    logs : list of PartitionLog
-        The partitions of the result.
-    others : list of PartitionLog
-        Partitions that are not to be kept.
-    left_out : dict of str to str
-        Why other folders are not in the result, by their names.
-    """
-
+    # the log dir, or the partition's folder
     path: str
+    # the partitions of the result
     logs: list[PartitionLog]
+    # partitions that are not to be kept
     others: list[PartitionLog]
+    # why other folders are not in the result, by their names
     left_out: dict[str, str]
 
     @classmethod

@@ -15,8 +15,6 @@ from kafkalog.tools.verification import verify
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-__all__ = ["UNFINISHED", "Soundness", "checked", "way_out"]
-
 UNFINISHED = ".kafkalog-unfinished"
 _OF_BATCHES = ("batch-", "segment-missing")
 # Lines that are logged of a source; its report has all.
@@ -25,13 +23,7 @@ _log = logging.getLogger("kafkalog")
 
 
 class Soundness:
-    """Errors that verification finds in a source before the work; nothing else may be wrong with the result.
-
-    Attributes
-    ----------
-    errors : tuple of str
-        Errors of the source.
-    """
+    """Errors that verification finds in a source before the work; nothing else may be wrong with the result."""
 
     def __init__(self, source: str) -> None:
         self._source, self._root = source, _root_of(source)

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["SqlCondition"]
-
 # A condition is often pasted from elsewhere: it reads no file, no variable of Python and no network, loads nothing, and
 # cannot change that.
 _CLOSED: dict[str, str | bool | int | float | list[str]] = {

@@ -11,8 +11,6 @@ from kafkalog.errors import CorruptRecordError
 from kafkalog.log import LogDir, PartitionLog
 from kafkalog.tables import _rows, cluster
 
-__all__ = ["Config", "TopicSettings", "topic_settings"]
-
 Config = LogConfig | Mapping[str, object] | None
 
 _METADATA = "__cluster_metadata"
@@ -28,23 +26,14 @@ _KNOWN = {field.name.replace("_", ".") for field in fields(LogConfig)}
 
 @dataclass(frozen=True)
 class TopicSettings:
-    """The settings of topics.
+    """The settings of topics."""
 
-    Attributes
-    ----------
-    others : LogConfig or None
-        Those of topics that are not in ``topics``; None if they are unknown.
-    topics : dict of str to LogConfig
-        By topic.
-    noted : frozenset of str
-        Topics that the metadata log has.
-    notes : tuple of str
-        Skipped files of the metadata log, and records of it that cannot be applied.
-    """
-
+    # those of topics that are not in ``topics``; None if they are unknown
     others: LogConfig | None
     topics: dict[str, LogConfig]
+    # topics that the metadata log has
     noted: frozenset[str]
+    # skipped files of the metadata log, and records of it that cannot be applied
     notes: tuple[str, ...] = ()
 
     def of(self, topic: str) -> LogConfig | None:

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from kafkalog.tools.reports import PartitionRecovery, RecoveryReport
     from kafkalog.typing import StrPath
 
-__all__ = ["truncate"]
-
 _CLEANED = "cleaner-offset-checkpoint"
 _CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 
@@ -54,10 +52,8 @@ def truncate(
         A new log dir; the partition's folder is created in it.
     offset : int
         The first offset to remove.
-    dry_run : bool
-        Only report.
-    config : LogConfig or mapping, optional
-        The topic's settings; those of the indexes are used. Default: Kafka's defaults.
+    dry_run, config
+        As for :func:`kafkalog.recover`.
 
     Returns
     -------

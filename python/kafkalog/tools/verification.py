@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from kafkalog.typing import Paths
 
-__all__ = ["verify"]
-
 
 @renamed(level="kafka_version")
 def verify(

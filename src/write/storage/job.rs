@@ -4,7 +4,7 @@
 //! | bytes of `.kafkalog-job` | |
 //! |---|---|
 //! | line 1 | `kafkalog-job 1 ` and the id of the job |
-//! | the rest | JSON: where the job appends and what (`kafkalog/_jobs.py`) |
+//! | the rest | JSON: where the job appends and what (`kafkalog/spark/append_job.py`) |
 //!
 //! The note is written before the first record and removed after the last. While it exists no other writer appends:
 //! undoing the job would have to cut those records too. Brokers ignore the file: `LogManager.loadLogs` reads only the

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["camel", "count", "html_table", "plain", "refuse_pickling", "short_list", "size"]
-
 _UNITS = ("kB", "MB", "GB", "TB")
 _STEP = 1000
 _LISTED = 5

@@ -28,32 +28,17 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kafkalog import _core
 from kafkalog._atomic_files import read_small, regular, replace, sync_folder
 from kafkalog.errors import LogLockedError
+from kafkalog.spark.topics import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     import pyarrow as pa
-
-__all__ = [
-    "LOCK",
-    "ROWS",
-    "Job",
-    "TopicPartition",
-    "exclusive",
-    "locked_folder",
-    "noted_files",
-    "planned_partitions",
-    "read_state",
-    "real_dirs",
-    "settle_dead",
-    "staged_batches",
-    "state_file",
-]
 
 _log = logging.getLogger("kafkalog")
 
@@ -62,16 +47,6 @@ _MAGIC = "kafkalog-job 1 "
 _STAGED = re.compile(r"\.kafkalog-rows\..+\.arrows", re.DOTALL)
 # How often a lock is tried that its former holder removes meanwhile.
 _TRIES = 10
-
-
-class TopicPartition(NamedTuple):
-    """A partition of a topic."""
-
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}"
 
 
 def real_dirs(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
@@ -272,6 +247,28 @@ def settle_dead(paths: Iterable[str | os.PathLike[str]]) -> None:
 def planned_partitions(paths: Iterable[str], topic: str) -> int:
     """Return how many partitions a job that has not ended creates a topic with, or 0."""
     return max((job.created.get(topic, 0) for job in map(_read, paths) if job is not None), default=0)
+
+
+def live_partitions(paths: Iterable[str], topic: str) -> frozenset[int]:
+    """Return the partitions of a topic that the log dirs hold, or will hold when the job that creates it has ended."""
+    paths, before = [path for path in paths if Path(path).is_dir()], None
+    while True:
+        if planned := planned_partitions(paths, topic):
+            return frozenset(range(planned))
+        found = _listed_partitions(paths, topic)
+        # Else a job may have begun before the listing and ended after it.
+        if found == before:
+            return found
+        before = found
+
+
+def _listed_partitions(paths: Iterable[str], topic: str) -> frozenset[int]:
+    return frozenset(
+        partition
+        for path in paths
+        for _, name, partition, state in _core.LogDir(path, allow_others=True).folders()
+        if name == topic and state == "live"
+    )
 
 
 def noted_files(paths: Iterable[str]) -> set[str]:
