@@ -21,7 +21,7 @@ LOGS = corpus.GOLDEN / "clean-restarts" / "data-1"
 def printed(*words: Any) -> list[str]:
     done = call(*words)
     # Each of these log dirs has some partitions of an internal topic.
-    known = ("other brokers' log dirs have the rest", "what their coordinators say is not here")
+    known = ("other brokers' log dirs have the rest", "the logs of their coordinators are not here")
     said = [line for line in done.stderr.splitlines() if not line.endswith(known)]
     assert (done.returncode, said) == (0, [])
     return done.stdout.splitlines()
