@@ -227,7 +227,7 @@ pub mod tools {
     pub mod compact {
         pub use crate::tools::compact::cleanable::Cleanable;
         pub use crate::tools::compact::{
-            CleanedTo, Cleaner, CleanerLines, CleanerSettings, CleanerStats, CleaningPass,
+            Cleaner, CleanerLines, CleanerSettings, CleanerStats, CleaningPass,
         };
     }
     pub mod rebuild {

@@ -120,10 +120,7 @@ fn write(disk: &Disk, origins: &Origins, path: &Path, content: &Content) -> Resu
         ByteSource::Parts { name, parts } => {
             copy_parts(disk, &file, path, &origins.path(name), parts)?;
         }
-        ByteSource::Bytes(_)
-        | ByteSource::Rebuilt(_)
-        | ByteSource::Counted
-        | ByteSource::Derived(_) => {
+        ByteSource::Bytes(_) | ByteSource::Rebuilt(_) | ByteSource::Counted => {
             let wanted = usize::try_from(content.kept()).unwrap_or(usize::MAX);
             disk.write(&file, path, &content.read(origins, 0, wanted)?)?;
         }

@@ -211,6 +211,7 @@ fn compacted<'py>(py: Python<'py>, partition: &PartitionCompaction) -> PyResult<
         compacted_to: end.unwrap_or(partition.cleanable.first_dirty_offset),
         dirty_ratio: Some(partition.cleanable.dirtiness.ratio()).filter(|ratio| ratio.is_finite()),
         passes: partition.passes.len(),
+        more_passes: partition.has_more_passes,
         records_read: total(|pass| pass.messages_read),
         records_kept: total(|pass| pass.messages_written),
         records_without_key: total(|pass| pass.invalid_messages),

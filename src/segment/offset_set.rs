@@ -26,16 +26,6 @@ impl OffsetSet {
         }
     }
 
-    /// Adds all of another set.
-    pub(crate) fn add_all(&mut self, other: Self) {
-        for (number, words) in other.pages {
-            let page = self.pages.entry(number).or_default();
-            for (word, more) in page.iter_mut().zip(words) {
-                *word |= more;
-            }
-        }
-    }
-
     /// Returns whether it is one of them.
     #[inline]
     #[must_use]
@@ -95,12 +85,6 @@ mod tests {
             set.insert(offset);
         }
         assert_eq!(set.len(), 10);
-        let (mut even, mut odd) = (OffsetSet::default(), OffsetSet::default());
-        for offset in members {
-            if offset % 2 == 0 { &mut even } else { &mut odd }.insert(offset);
-        }
-        even.add_all(odd);
-        assert_eq!(even, set);
         let edges: Vec<i64> = members
             .iter()
             .flat_map(|m| [m.saturating_sub(1), *m, m.saturating_add(1)])

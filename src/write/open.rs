@@ -53,25 +53,25 @@ impl WritableLog<Overlay> {
     ///
     /// # Errors
     /// As [`WritableLog::open_planned`].
-    pub(crate) fn rehearse(
+    pub(crate) fn open_dry(
         mut plan: Plan,
         options: WriteOptions,
         counted: &'static str,
         now_ms: TimestampMs,
-    ) -> Result<(Self, Overlay)> {
+    ) -> Result<Self> {
         if plan.outcome.is_ok() {
             plan.hand_over()?;
         }
         let deleted = plan.deleted().to_vec();
         let (folder, outcome) = plan.into_folder();
-        folder.rehearse(counted);
+        folder.never_apply(counted);
         let loaded = outcome?;
         let epochs = loaded.epochs.clone();
-        let mut log = Self::from_loaded(folder.clone(), options, (loaded, epochs), now_ms)?;
+        let mut log = Self::from_loaded(folder, options, (loaded, epochs), now_ms)?;
         for name in deleted {
             log.delete_later(&name, now_ms);
         }
-        Ok((log, folder))
+        Ok(log)
     }
 }
 

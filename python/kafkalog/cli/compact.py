@@ -45,7 +45,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=128 << 20,
         help="memory for the offsets of keys, 24 bytes each; default: 128 MiB",
     )
-    parser.add_argument("-n", "--dry-run", action="store_true", help="only print the result; nothing is written")
+    parser.add_argument(
+        "-n",
+        "--dry-run",
+        action="store_true",
+        help="only print the result, of the first pass where keys need several; nothing is written",
+    )
     parser.add_argument("-J", "--json", action="store_true", help="one JSON object per partition")
 
 

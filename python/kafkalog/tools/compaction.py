@@ -52,8 +52,9 @@ def compact(
     out : path
         As for :func:`retain`. It needs space for the copy and, while a group of segments is compacted, for its result.
     dry_run : bool
-        Only report, with the figures of a run. Nothing is written, in ``out`` or elsewhere. It takes about as long as a
-        run, and some memory: a bit for each dropped record, and the indexes of the new segments.
+        Only report, with the figures of a run. Nothing is written, in ``out`` or elsewhere. Where the keys of a
+        partition do not fit into ``map_bytes``, the figures are those of the first pass, and its report has
+        ``more_passes``: a run removes at least as much.
     on_corrupt : {"raise", "skip"}
         ``"raise"``: damage is an error, and so are bytes that recovery would cut. ``"skip"``: every segment is checked,
         damaged batches are left out, and the rest is compacted; the report names what was lost.

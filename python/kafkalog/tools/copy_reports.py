@@ -49,6 +49,8 @@ class PartitionCompaction(PartitionReport):
         Share of the bytes that were not compacted before; None for an empty log.
     passes : int
         The number of passes; 0 if the log was not dirty enough.
+    more_passes : bool
+        Whether more passes may follow: a dry run plans the first one only. A run then removes at least as much.
     records_read, records_kept : int
         Records that were read in all passes, and those that were kept.
     records_without_key : int
@@ -82,6 +84,7 @@ class PartitionCompaction(PartitionReport):
     held_by: str = "active"
     pin_producer_id: int | None = None
     pin_offset: int | None = None
+    more_passes: bool = False
 
     @property
     def bytes_saved(self) -> int:
@@ -96,8 +99,9 @@ class PartitionCompaction(PartitionReport):
             ratio = f"dirty ratio {self.dirty_ratio:.2f}" if self.dirty_ratio else held or "nothing to compact"
             yield f"{name}: not compacted, {ratio}; {self.segments} segment(s), {self.size} bytes"
             return
+        at_least = "at least " if self.more_passes else ""
         yield (
-            f"{name}: compacted to offset {self.compacted_to} in {self.passes} pass(es), "
+            f"{name}: compacted to offset {self.compacted_to} in {at_least}{self.passes} pass(es), "
             f"{self.records_kept} of {self.records_read} records kept, "
             f"{self.segments_before} to {self.segments} segment(s), "
             f"{self.size_before} to {self.size} bytes" + (f"; {held}" if held else "")
@@ -141,7 +145,8 @@ class CompactReport(CopyReport):
             yield f"{damage.topic}-{damage.partition}: not compacted"
             yield from _damage(damage)
         done = "would be saved" if self.dry_run else "saved"
-        yield f"{self.out or self.path}: {self.bytes_saved} bytes {done}"
+        at_least = "at least " if any(each.more_passes for each in self.partitions) else ""
+        yield f"{self.out or self.path}: {at_least}{self.bytes_saved} bytes {done}"
 
 
 def _damage(damage: PartitionRecovery | None) -> Iterator[str]:

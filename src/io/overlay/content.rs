@@ -36,8 +36,6 @@ pub(crate) enum ByteSource {
     Rebuilt(Arc<dyn Rebuild>),
     /// They were written and not kept: only how many they are is known.
     Counted,
-    /// A file that is computed again, piece by piece, as it is read.
-    Derived(Arc<dyn Derive>),
 }
 
 /// Computes bytes again that were not kept.
@@ -47,15 +45,6 @@ pub(crate) trait Rebuild: fmt::Debug + Send + Sync {
     /// # Errors
     /// `Io` where what they are computed from cannot be read.
     fn bytes(&self, origins: &Origins) -> Result<Vec<u8>>;
-}
-
-/// Computes a file again, piece by piece, that was not kept.
-pub(crate) trait Derive: fmt::Debug + Send + Sync {
-    /// Opens it for reading; errors call it `path`.
-    ///
-    /// # Errors
-    /// `Io` where what it is computed from cannot be read.
-    fn open(self: Arc<Self>, origins: &Origins, path: PathBuf) -> Result<Arc<dyn ReadFile>>;
 }
 
 /// The files that were in the folder at the beginning, and their names by now.
@@ -157,15 +146,6 @@ impl Content {
     #[must_use]
     pub(super) const fn counted() -> Self {
         Self::whole(ByteSource::Counted, 0)
-    }
-
-    /// The same, computed again as it is read.
-    #[must_use]
-    pub(super) fn derived(&self, how: Arc<dyn Derive>) -> Self {
-        Self {
-            source: ByteSource::Derived(how),
-            ..self.clone()
-        }
     }
 
     /// Parts of a file of the base, one after the other.
@@ -332,10 +312,6 @@ impl Content {
                 return Err(Error::internal(format_args!(
                     "{shown}: only its length was kept"
                 )));
-            }
-            ByteSource::Derived(how) => {
-                let file = Arc::clone(how).open(origins, path.clone())?;
-                (OpenBytes::Base { file, from: 0 }, path)
             }
         };
         Ok(Arc::new(OpenContent {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use self::content::{ByteSource, Content, Derive, Origins};
+use self::content::{ByteSource, Content, Origins};
 use self::folder::Snapshot;
 use super::storage::{ReadFolder, read_small};
 use crate::error::Result;
@@ -327,7 +327,7 @@ impl Overlay {
 
     /// Marks everything planned from here on as never to be carried out; actions are not recorded, and of files whose
     /// names end in this suffix only the length is kept.
-    pub(crate) fn rehearse(&self, counted: &'static str) {
+    pub(crate) fn never_apply(&self, counted: &'static str) {
         let mut state = self.state();
         state.counted = Some(counted);
         state.actions.clear();
@@ -390,15 +390,6 @@ impl Overlay {
     pub(crate) fn modified_ms(&self, name: &str) -> Option<TimestampMs> {
         let state = self.state();
         state.files.get(name)?.modified_ms(&state.origins)
-    }
-
-    /// Says that a file whose length alone was kept is computed again as it is read.
-    pub(crate) fn derive(&self, name: &str, how: Arc<dyn Derive>) {
-        let mut state = self.state();
-        state.open.remove(name);
-        if let Some(content) = state.files.get_mut(name) {
-            *content = content.derived(how);
-        }
     }
 
     /// All of a small file; nothing where there is none.

@@ -55,8 +55,6 @@ pub(super) struct CleanerFilter<'a> {
     entry: Option<AbortedTxn>,
     invalid_messages: u64,
     digests: Vec<Digest>,
-    /// The records of the present batch that go, if requested.
-    gone: Option<Vec<Offset>>,
 }
 
 impl<'a> CleanerFilter<'a> {
@@ -78,19 +76,7 @@ impl<'a> CleanerFilter<'a> {
             entry: None,
             invalid_messages: 0,
             digests: Vec::new(),
-            gone: None,
         }
-    }
-
-    /// Notes which records of a batch go.
-    pub(super) fn noting_gone(mut self) -> Self {
-        self.gone = Some(Vec::new());
-        self
-    }
-
-    /// The records that go of the batch that was filtered last, as far as they were examined one by one.
-    pub(super) fn gone(&self) -> &[Offset] {
-        self.gone.as_deref().unwrap_or_default()
     }
 
     /// Takes the transaction index entry of the batch that was filtered last, if it gets one.
@@ -123,9 +109,6 @@ impl<'a> CleanerFilter<'a> {
 
 impl RecordFilter for CleanerFilter<'_> {
     fn batch(&mut self, batch: &[u8], header: &BatchHeader) -> Result<BatchVerdict> {
-        if let Some(gone) = &mut self.gone {
-            gone.clear();
-        }
         let decision = self.transactions.meet(batch, header)?;
         self.entry = decision.entry;
         let is_due = |horizon_ms| horizon_ms <= self.tombstones.now_ms;
@@ -165,7 +148,7 @@ impl RecordFilter for CleanerFilter<'_> {
         }
         let tombstones_stay = self.tombstones.stay(header);
         digests_of(slots, source, &mut self.digests);
-        for ((slot, stays), &digest) in slots.iter().zip(&mut *stays).zip(&self.digests) {
+        for ((slot, stays), &digest) in slots.iter().zip(stays).zip(&self.digests) {
             if slot.offset > latest {
                 continue;
             }
@@ -176,10 +159,6 @@ impl RecordFilter for CleanerFilter<'_> {
             }
             let is_last = self.map.get(digest).is_none_or(|last| slot.offset >= last);
             *stays = is_last && (slot.value_len >= 0 || tombstones_stay);
-        }
-        if let Some(gone) = &mut self.gone {
-            let going = slots.iter().zip(stays).filter(|(_, stays)| !**stays);
-            gone.extend(going.map(|(slot, _)| slot.offset));
         }
         Ok(())
     }

@@ -8,7 +8,6 @@
 //! | `group` | grouping of segments that become one |
 //! | `output` | the segments that are written |
 //! | `meter` | progress |
-//! | `rehearsal`, `cleaned` | passes that write nothing: the outcome of each batch, and the segments computed from it |
 //! | [`run`] | log dirs compacted into another one |
 //! | `turn` | a pass, and the checkpoint of its end |
 //! | here | one pass: reads keys into the map, then rewrites segments |
@@ -25,20 +24,17 @@
 //! | a batch without records | it is no longer the last one of its producer, or of the range |
 
 pub(crate) mod cleanable;
-mod cleaned;
 mod filter;
 mod group;
 mod meter;
 mod output;
-mod rehearsal;
 pub(crate) mod run;
 mod transactions;
 mod turn;
 
-pub(crate) use self::rehearsal::Rehearsal;
+pub use self::turn::CleanerLines;
 #[cfg(feature = "internal")]
 pub use self::turn::CleaningPass;
-pub use self::turn::{CleanedTo, CleanerLines};
 
 use std::sync::Arc;
 
@@ -116,8 +112,6 @@ pub struct Cleaner {
     settings: CleanerSettings,
     map: OffsetMap,
     meter: Meter,
-    /// The log is under plan, and nothing of it will be written.
-    rehearsal: Option<Rehearsal>,
 }
 
 impl Cleaner {
@@ -130,7 +124,6 @@ impl Cleaner {
             settings,
             map: OffsetMap::new(settings.map_bytes, settings.load_factor)?,
             meter: Meter::default(),
-            rehearsal: None,
         })
     }
 
@@ -157,11 +150,6 @@ impl Cleaner {
             })
         };
         (0..count).map(cleaner).collect()
-    }
-
-    /// The log that comes next is under plan: what its passes write is computed again where it is read.
-    pub(crate) fn rehearse(&mut self, rehearsal: Rehearsal) {
-        self.rehearsal = Some(rehearsal);
     }
 
     /// Begins a log of so many bytes, whose progress is reported.
@@ -198,7 +186,6 @@ impl Cleaner {
         let mut pass = Pass {
             checks_batches: self.settings.checks_batches,
             meter: &mut self.meter,
-            rehearsal: self.rehearsal.as_mut(),
             now_ms,
             legacy_horizon_ms,
             upper_bound: to,
@@ -217,9 +204,6 @@ impl Cleaner {
         }
         let stats = pass.stats;
         self.meter.end_pass();
-        if let Some(rehearsal) = &mut self.rehearsal {
-            rehearsal.end_pass();
-        }
         Ok(stats)
     }
 
@@ -409,7 +393,6 @@ impl SegmentBatches {
 struct Pass<'a> {
     checks_batches: bool,
     meter: &'a mut Meter,
-    rehearsal: Option<&'a mut Rehearsal>,
     now_ms: TimestampMs,
     legacy_horizon_ms: TimestampMs,
     upper_bound: Offset,
@@ -439,12 +422,7 @@ impl Pass<'_> {
             Ok(())
         });
         match finished {
-            Ok(()) => {
-                if let Some(rehearsal) = &mut self.rehearsal {
-                    rehearsal.replace(group, output.take_recipes());
-                }
-                log.replace_segments(output.into_segments(), group, self.now_ms)
-            }
+            Ok(()) => log.replace_segments(output.into_segments(), group, self.now_ms),
             Err(error) => {
                 log.drop_cleaned(output.into_segments());
                 Err(error)
@@ -474,7 +452,7 @@ impl Pass<'_> {
                 now_ms: self.now_ms,
                 keeps_legacy: modified_ms > self.legacy_horizon_ms,
             };
-            self.write_segment(log, (base_offset, source), tombstones, output)?;
+            self.write_segment(log, source, tombstones, output)?;
         }
         output.flush()
     }
@@ -483,7 +461,7 @@ impl Pass<'_> {
     fn write_segment<S: Storage>(
         &mut self,
         log: &WritableLog<S>,
-        (base_offset, mut source): (Offset, SegmentBatches),
+        mut source: SegmentBatches,
         tombstones: Tombstones,
         output: &mut CleanedSegments<S>,
     ) -> Result<()> {
@@ -494,15 +472,9 @@ impl Pass<'_> {
             self.upper_bound,
             tombstones,
         );
-        if self.rehearsal.is_some() {
-            filter = filter.noting_gone();
-        }
         while let Some((position, header)) = source.next(self.checks_batches)? {
             interrupt::check()?;
             output.make_room(log, &header, self.now_ms)?;
-            if let Some(rehearsal) = &self.rehearsal {
-                output.note_source(rehearsal.place(base_offset, position));
-            }
             let batch = source.bytes(position, &header)?;
             let begun = output.bytes.len();
             let filtered = self
@@ -519,9 +491,6 @@ impl Pass<'_> {
             self.meter.read(header.size as u64);
             stats.bytes_read = stats.bytes_read.saturating_add(header.size as u64);
             stats.bytes_written = stats.bytes_written.saturating_add(size);
-            if let Some(rehearsal) = &mut self.rehearsal {
-                rehearsal.note(&header, &filtered.outcome, filter.gone());
-            }
             output.passed = header.last_offset();
             output
                 .headers

@@ -2,7 +2,6 @@
 
 use std::mem;
 
-use super::cleaned::{CleanedChunk, SourcePosition};
 use crate::error::Result;
 use crate::format::batch::BatchHeader;
 use crate::format::entry::AbortedTxn;
@@ -25,8 +24,6 @@ pub(super) struct CleanedSegments<S: Storage> {
     pub(super) passed: Offset,
     /// The highest leader epoch that the current segment was offered.
     epoch: i32,
-    /// Of each segment, where its bytes come from; empty where nobody asks.
-    recipes: Vec<Vec<CleanedChunk>>,
 }
 
 impl<S: Storage> CleanedSegments<S> {
@@ -38,29 +35,7 @@ impl<S: Storage> CleanedSegments<S> {
             headers: Vec::new(),
             passed: Offset::MIN,
             epoch: NO_PARTITION_LEADER_EPOCH,
-            recipes: vec![Vec::new()],
         }
-    }
-
-    /// Says where the next batch comes from: it may be the first of those that are written together.
-    pub(super) fn note_source(&mut self, place: SourcePosition) {
-        if let Some(recipe) = self.recipes.last_mut().filter(|_| self.headers.is_empty()) {
-            let begin = self.current.size();
-            // None of the batches before left anything.
-            recipe.pop_if(|chunk| chunk.begin == begin);
-            let place = place.after(self.passed);
-            recipe.push(CleanedChunk { begin, place });
-        }
-    }
-
-    /// Of each segment its base offset, its length and where its bytes come from.
-    pub(super) fn take_recipes(&mut self) -> Vec<(Offset, u64, Vec<CleanedChunk>)> {
-        let segments = self.done.iter().chain([&self.current]);
-        let recipes = mem::take(&mut self.recipes);
-        segments
-            .zip(recipes)
-            .map(|(segment, recipe)| (segment.base_offset(), segment.size(), recipe))
-            .collect()
     }
 
     /// Notes an aborted transaction whose marker stays.
@@ -119,7 +94,6 @@ impl<S: Storage> CleanedSegments<S> {
         let base_offset = base_of(header, self.passed.saturating_add(1));
         let next = log.create_cleaned(base_offset, now_ms)?;
         self.done.push(mem::replace(&mut self.current, next));
-        self.recipes.push(Vec::new());
         Ok(())
     }
 

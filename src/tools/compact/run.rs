@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use super::cleanable::Cleanable;
-use super::{CleanedTo, Cleaner, CleanerLines, CleanerSettings, CleanerStats, Rehearsal};
+use super::turn::CleanerLine;
+use super::{Cleaner, CleanerLines, CleanerSettings, CleanerStats};
 use crate::error::{Error, Result};
 use crate::format::file_name::{FolderName, FolderState};
 use crate::io::disk::Disk;
-use crate::io::interrupt;
 use crate::io::storage::{ReadFolder, Storage};
 use crate::io::threads::{into_inner, lock, processors};
 use crate::load::{LoadRequest, plan_of};
@@ -38,7 +38,7 @@ pub(crate) struct CompactOptions {
     pub topics: BTreeMap<String, LogConfig>,
     /// The clock.
     pub now_ms: TimestampMs,
-    /// Report only: the passes are rehearsed over the plan, and nothing is written.
+    /// Report only: the first pass over each log is planned, and nothing is written.
     pub dry_run: bool,
     /// Action on damage: clean the batches around it, or stop.
     pub on_corrupt: OnCorrupt,
@@ -65,6 +65,8 @@ pub(crate) struct PartitionCompaction {
     pub cleanable: Cleanable,
     /// Statistics of each pass.
     pub passes: Vec<CleanerStats>,
+    /// A dry run planned the first pass only, and more may follow.
+    pub has_more_passes: bool,
     /// Segments that retention deleted.
     pub segments_deleted: usize,
     /// Segments before and after.
@@ -179,7 +181,7 @@ impl After for Compacting<'_> {
         // Open for all partitions: the writer of each alone would read the checkpoints, list the log dir and write its
         // marker.
         let dirs = LogDirs::open(&[self.out.to_path_buf()], &Identity::default(), disk)?;
-        let lines = CleanerLines::read(self.out, disk)?;
+        let lines = CleanerLines::read(self.out)?;
         self.each(
             loaded.iter().map(|each| (each, || Ok(()))),
             |cleaner, loaded, ()| {
@@ -188,27 +190,20 @@ impl After for Compacting<'_> {
                 done.map_err(|error| error.moved(&copy, &loaded.folder))
             },
         )?;
-        lines.write()?;
+        lines.write(disk, self.out)?;
         dirs.close()
     }
 
     fn rehearse(&self, unwritten: Unwritten<'_>) -> Result<()> {
-        let (requests, lines) = (unwritten.requests()?, unwritten.lines(CLEANER)?);
+        let requests = unwritten.requests()?;
+        let lines = CleanerLines::new(unwritten.lines(CLEANER)?);
         unwritten.ensure_no_job()?;
         self.each(
             unwritten.partitions.into_iter(),
             |cleaner, loaded, folder| {
                 let partition = &loaded.topic_partition;
-                let cleaned_to = lines.get(partition).copied();
-                let done = self.compact_unwritten(
-                    cleaner,
-                    loaded,
-                    folder,
-                    requests(partition),
-                    cleaned_to,
-                );
-                // Where it was interrupted as it computed a segment, that looks like an error of the file.
-                done.map_err(|error| interrupt::check().err().unwrap_or(error))
+                let (request, line) = (requests(partition), lines.line(partition));
+                self.compact_unwritten(cleaner, loaded, folder, request, line)
             },
         )
     }
@@ -265,7 +260,7 @@ impl Compacting<'_> {
         cleaner: &mut Cleaner,
         loaded: &PartitionReport,
         disk: &Disk,
-        lines: &CleanerLines<'_>,
+        lines: &CleanerLines,
     ) -> Result<PartitionCompaction> {
         let (partition, now_ms) = (&loaded.topic_partition, self.options.now_ms);
         let how = WriteOptions {
@@ -275,8 +270,8 @@ impl Compacting<'_> {
         let dirs = [self.out.to_path_buf()];
         let mut writer =
             PartitionWriter::open(&dirs, &Identity::default(), partition, None, how, now_ms)?;
-        let mut line = lines.line(partition);
-        let done = self.compact_log(cleaner, loaded, writer.log_mut(), &mut line)?;
+        let line = lines.line(partition);
+        let done = self.compact_log(cleaner, loaded, writer.log_mut(), line)?;
         writer.close(now_ms)?;
         Ok(done)
     }
@@ -288,14 +283,13 @@ impl Compacting<'_> {
         loaded: &PartitionReport,
         folder: &Arc<dyn ReadFolder>,
         request: LoadRequest,
-        mut cleaned_to: Option<Offset>,
+        line: CleanerLine<'_>,
     ) -> Result<PartitionCompaction> {
         let how = self.write_options(loaded);
         let plan = plan_of(Arc::clone(folder), &how.config, request, OnLoss::AsKafka)?;
-        let (mut log, rehearsal) = Rehearsal::open(plan, how, self.options.now_ms)?;
+        let mut log = WritableLog::open_dry(plan, how, ".log.cleaned", self.options.now_ms)?;
         log.update_high_watermark(log.log_end_offset())?;
-        cleaner.rehearse(rehearsal);
-        self.compact_log(cleaner, loaded, &mut log, &mut cleaned_to)
+        self.compact_log(cleaner, loaded, &mut log, line)
     }
 
     fn compact_log<S: Storage>(
@@ -303,7 +297,7 @@ impl Compacting<'_> {
         cleaner: &mut Cleaner,
         loaded: &PartitionReport,
         log: &mut WritableLog<S>,
-        cleaned_to: &mut impl CleanedTo,
+        line: CleanerLine<'_>,
     ) -> Result<PartitionCompaction> {
         let (partition, now_ms) = (&loaded.topic_partition, self.options.now_ms);
         if let Some(&offset) = self.high_watermarks.get(partition) {
@@ -315,16 +309,20 @@ impl Compacting<'_> {
             log.roll(None, now_ms)?;
         }
         cleaner.begin(loaded.size);
-        let mut turn = cleaner.turn(log, cleaned_to, now_ms)?;
+        let mut turn = cleaner.turn(log, line, now_ms)?;
         let mut cleanable = turn.cleanable;
-        let mut passes = Vec::new();
+        let (mut passes, mut has_more_passes) = (Vec::new(), false);
         while let Some(stats) = turn.outcome {
             let stats = stats?;
             passes.push(stats);
             if stats.end_offset <= turn.cleanable.first_dirty_offset {
                 break;
             }
-            turn = cleaner.turn(log, cleaned_to, now_ms)?;
+            if self.options.dry_run {
+                has_more_passes = stats.end_offset < turn.cleanable.first_uncleanable_offset;
+                break;
+            }
+            turn = cleaner.turn(log, line, now_ms)?;
             cleanable.first_uncleanable_offset = turn.cleanable.first_uncleanable_offset;
         }
         cleaner.end();
@@ -339,6 +337,7 @@ impl Compacting<'_> {
             log_end_offset: log.log_end_offset(),
             cleanable,
             passes,
+            has_more_passes,
             segments_deleted,
             segments: (before.len(), after.len()),
             size: (size(&before), size(&after)),

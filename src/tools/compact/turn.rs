@@ -2,7 +2,7 @@
 //! store its end.
 
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::Mutex;
 
 use super::cleanable::Cleanable;
 use super::{Cleaner, CleanerStats};
@@ -16,61 +16,36 @@ use crate::log::dir::{CLEANER, PartitionOffsets, read_parsed};
 use crate::types::{Offset, TimestampMs, TopicPartition};
 use crate::write::WritableLog;
 
-/// Storage of the offset up to which a partition is compacted.
-pub trait CleanedTo {
-    /// The offset, where there is one.
-    ///
-    /// # Errors
-    /// `CorruptIndex` where it cannot be read; `Io`.
-    fn get(&self) -> Result<Option<Offset>>;
-
-    /// Notes another one.
-    ///
-    /// # Errors
-    /// As [`CleanedTo::get`].
-    fn set(&mut self, offset: Offset) -> Result<()>;
-}
-
-/// In memory alone.
-impl CleanedTo for Option<Offset> {
-    fn get(&self) -> Result<Self> {
-        Ok(*self)
-    }
-
-    fn set(&mut self, offset: Offset) -> Result<()> {
-        *self = Some(offset);
-        Ok(())
-    }
-}
-
 /// The cleaner's checkpoint of a log dir, which is read once and written once for all its partitions.
 #[derive(Debug)]
-pub struct CleanerLines<'a> {
-    log_dir: &'a Path,
-    disk: &'a Disk,
+pub struct CleanerLines {
     /// As they were read.
     before: PartitionOffsets,
     lines: Mutex<PartitionOffsets>,
 }
 
-impl<'a> CleanerLines<'a> {
+impl CleanerLines {
+    /// Begins with these lines.
+    #[must_use]
+    pub fn new(lines: PartitionOffsets) -> Self {
+        Self {
+            before: lines.clone(),
+            lines: Mutex::new(lines),
+        }
+    }
+
     /// Reads the checkpoint; no lines where there is none.
     ///
     /// # Errors
     /// `CorruptIndex` where it cannot be read; `Io`.
-    pub fn read(log_dir: &'a Path, disk: &'a Disk) -> Result<Self> {
-        let before = read_parsed(&log_dir.join(CLEANER), parse_offsets)?.unwrap_or_default();
-        Ok(Self {
-            log_dir,
-            disk,
-            lines: Mutex::new(before.clone()),
-            before,
-        })
+    pub fn read(log_dir: &Path) -> Result<Self> {
+        let lines = read_parsed(&log_dir.join(CLEANER), parse_offsets)?;
+        Ok(Self::new(lines.unwrap_or_default()))
     }
 
     /// The line of a partition.
     #[must_use]
-    pub const fn line<'l>(&'l self, partition: &'l TopicPartition) -> CleanerLine<'l> {
+    pub const fn line<'a>(&'a self, partition: &'a TopicPartition) -> CleanerLine<'a> {
         CleanerLine {
             lines: &self.lines,
             partition,
@@ -81,37 +56,29 @@ impl<'a> CleanerLines<'a> {
     ///
     /// # Errors
     /// `Io`.
-    pub fn write(self) -> Result<()> {
+    pub fn write(self, disk: &Disk, log_dir: &Path) -> Result<()> {
         let lines = into_inner(self.lines);
         if lines == self.before {
             return Ok(());
         }
-        let path = self.log_dir.join(CLEANER);
-        atomic::replace(self.disk, &path, &write_offsets(&lines))
+        atomic::replace(disk, &log_dir.join(CLEANER), &write_offsets(&lines))
     }
 }
 
-/// A partition's line in the checkpoint of a log dir.
-#[derive(Debug)]
+/// A partition's line in the checkpoint of a log dir: the offset up to which it is compacted.
+#[derive(Clone, Copy, Debug)]
 pub struct CleanerLine<'a> {
     lines: &'a Mutex<PartitionOffsets>,
     partition: &'a TopicPartition,
 }
 
 impl CleanerLine<'_> {
-    fn lines(&self) -> MutexGuard<'_, PartitionOffsets> {
-        lock(self.lines)
-    }
-}
-
-impl CleanedTo for CleanerLine<'_> {
-    fn get(&self) -> Result<Option<Offset>> {
-        Ok(self.lines().get(self.partition).copied())
+    fn get(self) -> Option<Offset> {
+        lock(self.lines).get(self.partition).copied()
     }
 
-    fn set(&mut self, offset: Offset) -> Result<()> {
-        self.lines().insert(self.partition.clone(), offset);
-        Ok(())
+    fn set(self, offset: Offset) {
+        lock(self.lines).insert(self.partition.clone(), offset);
     }
 }
 
@@ -128,18 +95,17 @@ impl Cleaner {
     /// Takes a turn with a partition. Where it fails, the offset up to which the log is compacted stays.
     ///
     /// # Errors
-    /// Those of [`Cleanable::of`]; `CorruptIndex` for a checkpoint that cannot be read; `Io`. The pass's own are in the
-    /// outcome.
+    /// Those of [`Cleanable::of`]; `Io`. The pass's own are in the outcome.
     pub fn turn<S: Storage>(
         &mut self,
         log: &mut WritableLog<S>,
-        cleaned_to: &mut impl CleanedTo,
+        cleaned_to: CleanerLine<'_>,
         now_ms: TimestampMs,
     ) -> Result<CleaningPass> {
-        let cleanable = Cleanable::of(log, cleaned_to.get()?, now_ms)?;
+        let cleanable = Cleanable::of(log, cleaned_to.get(), now_ms)?;
         let first_dirty = cleanable.first_dirty_offset;
         if cleanable.is_reset {
-            cleaned_to.set(first_dirty)?;
+            cleaned_to.set(first_dirty);
         }
         if !cleanable
             .dirtiness
@@ -156,7 +122,7 @@ impl Cleaner {
             .map_or(first_dirty, |stats| stats.end_offset);
         match outcome {
             Err(error @ (Error::Io { .. } | Error::Interrupted)) => return Err(error),
-            _ => cleaned_to.set(end)?,
+            _ => cleaned_to.set(end),
         }
         Ok(CleaningPass {
             cleanable,
@@ -175,24 +141,25 @@ mod tests {
         let (log_dir, disk) = (folder.path(), Disk::default());
         let path = log_dir.join(CLEANER);
         let [one, other] = [0, 1].map(|n| TopicPartition::new("t", n));
-        CleanerLines::read(log_dir, &disk).unwrap().write().unwrap();
+        let read = || CleanerLines::read(log_dir).unwrap();
+        read().write(&disk, log_dir).unwrap();
         assert!(!path.exists());
-        let lines = CleanerLines::read(log_dir, &disk).unwrap();
-        lines.line(&one).set(5).unwrap();
-        lines.line(&other).set(7).unwrap();
-        lines.line(&one).set(9).unwrap();
-        assert_eq!(lines.line(&one).get().unwrap(), Some(9));
+        let lines = read();
+        lines.line(&one).set(5);
+        lines.line(&other).set(7);
+        lines.line(&one).set(9);
+        assert_eq!(lines.line(&one).get(), Some(9));
         assert!(!path.exists());
-        lines.write().unwrap();
+        lines.write(&disk, log_dir).unwrap();
         assert_eq!(
             std::fs::read_to_string(&path).unwrap(),
             "0\n2\nt 0 9\nt 1 7\n"
         );
-        let lines = CleanerLines::read(log_dir, &disk).unwrap();
-        assert_eq!(lines.line(&other).get().unwrap(), Some(7));
+        let lines = read();
+        assert_eq!(lines.line(&other).get(), Some(7));
         std::fs::remove_file(&path).unwrap();
-        lines.line(&other).set(7).unwrap();
-        lines.write().unwrap();
+        lines.line(&other).set(7);
+        lines.write(&disk, log_dir).unwrap();
         assert!(!path.exists());
     }
 }

@@ -58,11 +58,10 @@ impl Run<'_> {
         let mut ours = json!({"i": kafka["i"], "now_ms": now_ms, "eligible": false});
         let mut differences = Vec::new();
         if !self.is_uncleanable {
-            let disk = Disk::default();
-            let lines = CleanerLines::read(self.folder, &disk).unwrap();
-            let mut line = lines.line(&self.partition);
-            let turn = self.cleaner.turn(&mut self.log, &mut line, now_ms);
-            lines.write().unwrap();
+            let lines = CleanerLines::read(self.folder).unwrap();
+            let line = lines.line(&self.partition);
+            let turn = self.cleaner.turn(&mut self.log, line, now_ms);
+            lines.write(&Disk::default(), self.folder).unwrap();
             let failed = Self::answer(turn, &mut ours);
             differences.extend(compare_failure(failed.as_ref(), &kafka["error"]));
             self.is_uncleanable = failed.is_some();
