@@ -17,7 +17,6 @@
 //! | [`entry`] | entries of the indexes and of producer snapshots |
 //! | [`file_name`] | names of segment files and partition folders |
 //! | [`checkpoint`] | the text files |
-//! | [`json`] | JSON objects, as in the small files of KRaft |
 //! | [`properties`] | Java properties |
 //! | [`murmur2`] | the hash that chooses a key's partition |
 //! | [`uuid`] | ids |
@@ -30,8 +29,6 @@ pub(crate) mod crc;
 pub(crate) mod cursor;
 pub(crate) mod entry;
 pub(crate) mod file_name;
-pub(crate) mod json;
-pub(crate) mod md5;
 pub(crate) mod message;
 pub(crate) mod murmur2;
 pub(crate) mod properties;

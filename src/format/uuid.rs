@@ -2,19 +2,21 @@
 //!
 //! 16 bytes, spelled as 22 characters of base64url (RFC 4648, section 5) without padding.
 
-use std::fmt::{self, Write};
+use std::fmt;
 use std::str::FromStr;
+
+use base64::display::Base64Display;
+use base64::engine::general_purpose::{GeneralPurpose, NO_PAD};
+use base64::{Engine as _, alphabet};
 
 use super::put::Put;
 use crate::error::{Error, Result};
 
-const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-/// Characters of an id.
-const LEN: usize = 22;
-/// Bits of a character.
-const DIGIT_BITS: u32 = 6;
-/// 22 characters hold 132 bits; the last four are nothing.
-const UNUSED_BITS: u32 = 4;
+/// 22 characters hold 132 bits; the last four may be any.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::URL_SAFE,
+    NO_PAD.with_decode_allow_trailing_bits(true),
+);
 /// Ids below it mean something of their own (`DirectoryId.reserved`).
 const RESERVED: u128 = 100;
 
@@ -37,18 +39,6 @@ impl Uuid {
         (!id.to_string().starts_with('-') && !id.is_reserved()).then_some(id)
     }
 
-    /// Its characters.
-    fn digits(self) -> [u8; LEN] {
-        let mut rest = self.0;
-        let mut digits = [0; LEN];
-        // The bits that run out at the end are zeros.
-        for place in &mut digits {
-            *place = digit(rest >> (u128::BITS - DIGIT_BITS));
-            rest <<= DIGIT_BITS;
-        }
-        digits
-    }
-
     /// Returns whether Kafka gives it a meaning of its own, as for "no directory".
     #[must_use]
     pub const fn is_reserved(self) -> bool {
@@ -58,22 +48,14 @@ impl Uuid {
 
 impl fmt::Display for Uuid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.digits()
-            .iter()
-            .try_for_each(|&digit| f.write_char(char::from(digit)))
+        Base64Display::new(&self.0.to_be_bytes(), &BASE64).fmt(f)
     }
 }
 
 impl Put for Uuid {
     fn put(self, to: &mut Vec<u8>) {
-        to.extend_from_slice(&self.digits());
+        to.extend_from_slice(BASE64.encode(self.0.to_be_bytes()).as_bytes());
     }
-}
-
-/// The character of the low six bits.
-fn digit(bits: u128) -> u8 {
-    let [.., low] = bits.to_be_bytes();
-    DIGITS.get(usize::from(low)).copied().unwrap_or_default()
 }
 
 impl FromStr for Uuid {
@@ -81,24 +63,20 @@ impl FromStr for Uuid {
 
     /// As Java decodes it: padding may stand there, the last four bits are nothing.
     fn from_str(text: &str) -> Result<Self> {
-        let fault = || {
-            let found = format_args!("{text:?}");
-            Error::corrupt_index("id", 0, "22 characters of base64url", found)
-        };
+        let mut id = [0; 16];
         let digits = text.strip_suffix("==").unwrap_or(text);
-        if digits.len() != LEN {
-            return Err(fault());
+        match BASE64.decode_slice(digits, &mut id) {
+            Ok(16) => Ok(Self(u128::from_be_bytes(id))),
+            _ => {
+                let found = format_args!("{text:?}");
+                Err(Error::corrupt_index(
+                    "id",
+                    0,
+                    "22 characters of base64url",
+                    found,
+                ))
+            }
         }
-        let mut id = 0u128;
-        for (n, byte) in digits.bytes().enumerate() {
-            let digit = DIGITS.iter().position(|&d| d == byte).ok_or_else(fault)? as u128;
-            id = if n.saturating_add(1) == LEN {
-                id << (DIGIT_BITS - UNUSED_BITS) | digit >> UNUSED_BITS
-            } else {
-                id << DIGIT_BITS | digit
-            };
-        }
-        Ok(Self(id))
     }
 }
 

@@ -13,15 +13,13 @@
 //! | one without a key | no: the cleaner drops it |
 //! | a control record | no: it has no key of the topic |
 
-use std::hash::{BuildHasher, RandomState};
 use std::hint::black_box;
 
 use crate::error::{Error, Result};
-use crate::format::md5::Digest;
 use crate::records::RecordSlot;
 use crate::records::arena::Arena;
 use crate::records::chunk::Chunk;
-use crate::scan::offset_map::{OffsetMap, SLOT_SIZE};
+use crate::scan::offset_map::{KeyHash, OffsetMap, SLOT_SIZE};
 use crate::scan::range::PartitionRange;
 use crate::scan::reader::LogReader;
 use crate::segment::offset_set::OffsetSet;
@@ -65,13 +63,13 @@ impl Latest {
             ..options
         };
         let mut found = OffsetSet::default();
-        let hashers = (RandomState::new(), RandomState::new());
+        // A sixth of the slots stays free, so that searches end soon.
+        let slots = most_keys.saturating_add(most_keys / 5).saturating_add(2);
+        let mut keys = OffsetMap::new(slots.saturating_mul(SLOT_SIZE), 1.0)?;
+        let mut group: Vec<(KeyHash, Offset)> = Vec::with_capacity(AT_ONCE);
         let mut slices = vec![Slice::default()];
         while let Some(mut slice) = slices.pop() {
-            // A sixth of the slots stays free, so that searches end soon.
-            let slots = most_keys.saturating_add(most_keys / 5).saturating_add(2);
-            let mut keys = OffsetMap::new(slots.saturating_mul(SLOT_SIZE), 1.0)?;
-            let mut group: Vec<(Digest, Offset)> = Vec::with_capacity(AT_ONCE);
+            keys.clear();
             each_chunk(range, options, |records, bytes| {
                 for records in records.chunks(AT_ONCE) {
                     group.clear();
@@ -79,7 +77,7 @@ impl Latest {
                         let key = record.key(bytes)?;
                         let is_wanted = self.tombstones || record.value_len >= 0;
                         let offset = if is_wanted { record.offset } else { UNWANTED };
-                        Some(([hashers.0.hash_one(key), hashers.1.hash_one(key)], offset))
+                        Some((keys.hash(key), offset))
                     }));
                     let touched = group.iter().map(|(hash, _)| keys.touch(*hash));
                     black_box(touched.fold(0, |all, one| all ^ one));
@@ -105,8 +103,7 @@ impl Latest {
     }
 }
 
-/// The keys of a pass: those whose second hash ends in certain bits. The hashes have seeds that no writer of keys
-/// knows.
+/// The keys of a pass: those whose hash ends in certain bits.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slice {
     mask: u64,
@@ -114,7 +111,7 @@ struct Slice {
 }
 
 impl Slice {
-    const fn takes(self, hash: Digest) -> bool {
+    const fn takes(self, hash: KeyHash) -> bool {
         hash[1] & self.mask == self.bits
     }
 

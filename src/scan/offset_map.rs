@@ -1,13 +1,15 @@
 //! The last offset of each key (`SkimpyOffsetMap`).
 //!
-//! A slot is 24 bytes: a hash of the key (16), which is the MD5 for compaction, and the offset (8). Keys are
-//! distinguished by their hash alone, as in Kafka. The map is full when a part of its slots is used, so that a search
-//! ends soon; the pass then ends there.
+//! A slot is 24 bytes: a hash of the key (16) and the offset (8). As in Kafka, keys are distinguished by their hash
+//! alone. The hash is not Kafka's MD5, whose collisions a producer can construct, but SipHash with a random key: two of
+//! a billion keys have the same hash with a probability of 2^-69. The map is full when a part of its slots is used, so
+//! that a search ends soon; the pass then ends there.
 //!
 //! Memory is allocated as needed, in steps that double, up to the full size.
 
+use std::hash::{BuildHasher, RandomState};
+
 use crate::error::{Error, Result};
-use crate::format::md5::Digest;
 use crate::types::Offset;
 
 /// Bytes of a slot, by which Kafka counts `log.cleaner.dedupe.buffer.size`.
@@ -15,12 +17,16 @@ pub(crate) const SLOT_SIZE: usize = 24;
 /// Slots to begin with.
 const FIRST_SLOTS: usize = 1 << 14;
 
+/// Hash of a key.
+pub(crate) type KeyHash = [u64; 2];
+
 /// A hash and an offset; all zeros is none.
 type HashSlot = [u64; 3];
 
 /// The last offset of each key, in bounded memory.
 #[derive(Debug)]
 pub(crate) struct OffsetMap {
+    hasher: RandomState,
     slots: Vec<HashSlot>,
     most_slots: usize,
     most_entries: usize,
@@ -52,12 +58,20 @@ impl OffsetMap {
             )));
         }
         Ok(Self {
+            hasher: RandomState::new(),
             slots: Vec::new(),
             most_slots,
             most_entries,
             entries: 0,
             latest_offset: -1,
         })
+    }
+
+    /// The hash of a key in this map; each map has its own.
+    #[inline]
+    #[must_use]
+    pub(crate) fn hash(&self, key: &[u8]) -> KeyHash {
+        [0u8, 1].map(|half| self.hasher.hash_one((half, key)))
     }
 
     /// Forgets all keys.
@@ -94,7 +108,7 @@ impl OffsetMap {
     ///
     /// # Errors
     /// `OutOfMemory` where there is none for the keys.
-    pub(crate) fn put(&mut self, key: Digest, offset: Offset) -> Result<()> {
+    pub(crate) fn put(&mut self, key: KeyHash, offset: Offset) -> Result<()> {
         self.reserve()?;
         let mut at = place(key, self.slots.len());
         loop {
@@ -116,7 +130,7 @@ impl OffsetMap {
     /// The last offset of a key; `None` for a key that it does not have.
     #[inline]
     #[must_use]
-    pub(crate) fn get(&self, key: Digest) -> Option<Offset> {
+    pub(crate) fn get(&self, key: KeyHash) -> Option<Offset> {
         if self.slots.is_empty() {
             return None;
         }
@@ -139,7 +153,7 @@ impl OffsetMap {
     /// Reads the slot where the search for a key begins. Done for some keys before they are put, their slots come from
     /// memory side by side, not one after the other.
     #[inline]
-    pub(crate) fn touch(&self, key: Digest) -> u64 {
+    pub(crate) fn touch(&self, key: KeyHash) -> u64 {
         let slot = self.slots.get(place(key, self.slots.len()));
         slot.map_or(0, |slot| slot[0])
     }
@@ -154,7 +168,7 @@ impl OffsetMap {
     ///
     /// # Errors
     /// `OutOfMemory`.
-    pub(crate) fn retain(&mut self, keep: impl Fn(Digest) -> bool) -> Result<()> {
+    pub(crate) fn retain(&mut self, keep: impl Fn(KeyHash) -> bool) -> Result<()> {
         let slots = std::mem::take(&mut self.slots);
         self.entries = 0;
         for [first, second, offset] in slots.into_iter().filter(|slot| *slot != [0; 3]) {
@@ -207,7 +221,7 @@ impl OffsetMap {
 
 /// Slot at which the search for a hash begins: its share of all hashes is the slot's share of all slots.
 #[inline]
-fn place(key: Digest, slots: usize) -> usize {
+fn place(key: KeyHash, slots: usize) -> usize {
     let product = u128::from(key[0]).wrapping_mul(slots as u128) >> 64;
     usize::try_from(product).unwrap_or_default()
 }
@@ -219,12 +233,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::format::md5::digests;
 
-    fn digest(key: u32) -> Digest {
-        let mut out = Vec::new();
-        digests([key.to_be_bytes().as_slice()], &mut out);
-        out[0]
+    fn put(map: &mut OffsetMap, key: u32, offset: Offset) {
+        map.put(map.hash(&key.to_be_bytes()), offset).unwrap();
+    }
+
+    fn get(map: &OffsetMap, key: u32) -> Option<Offset> {
+        map.get(map.hash(&key.to_be_bytes()))
     }
 
     #[test]
@@ -244,7 +259,7 @@ mod tests {
         let mut map = OffsetMap::new(24 * 10, 0.9).unwrap();
         for key in 0..9 {
             assert!(!map.is_full());
-            map.put(digest(key), i64::from(key)).unwrap();
+            put(&mut map, key, i64::from(key));
         }
         assert!(map.is_full());
         assert_eq!((map.entries(), map.latest_offset()), (9, 8));
@@ -252,21 +267,21 @@ mod tests {
         assert_eq!(map.latest_offset(), 20);
         map.clear();
         assert_eq!((map.entries(), map.latest_offset()), (0, -1));
-        assert_eq!(map.get(digest(1)), None);
+        assert_eq!(get(&map, 1), None);
     }
 
     #[test]
     fn retained_keys_keep_their_offsets() {
         let mut map = OffsetMap::new(24 * 90_000, 1.0).unwrap();
-        assert_eq!(map.touch(digest(1)), 0);
+        assert_eq!(map.touch(map.hash(&[1])), 0);
         for key in 0..50_000 {
-            map.put(digest(key), i64::from(key)).unwrap();
+            put(&mut map, key, i64::from(key));
         }
         map.retain(|key| key[1] & 1 == 1).unwrap();
         let (mut expected, mut found): (Vec<_>, Vec<_>) = (Vec::new(), map.offsets().collect());
-        for key in 0..50_000 {
-            let is_kept = digest(key)[1] & 1 == 1;
-            assert_eq!(map.get(digest(key)), is_kept.then_some(i64::from(key)));
+        for key in 0..50_000u32 {
+            let is_kept = map.hash(&key.to_be_bytes())[1] & 1 == 1;
+            assert_eq!(get(&map, key), is_kept.then_some(i64::from(key)));
             expected.extend(is_kept.then_some(i64::from(key)));
         }
         found.sort_unstable();
@@ -282,12 +297,12 @@ mod tests {
             let mut map = OffsetMap::new(24 * 61_000, 1.0).unwrap();
             let mut plain = HashMap::new();
             for (key, offset) in keys.iter().zip(0..) {
-                map.put(digest(*key), offset).unwrap();
+                put(&mut map, *key, offset);
                 plain.insert(*key, offset);
             }
             prop_assert_eq!(map.entries(), plain.len());
             for key in 0..60_000 {
-                prop_assert_eq!(map.get(digest(key)), plain.get(&key).copied());
+                prop_assert_eq!(get(&map, key), plain.get(&key).copied());
             }
         }
     }

@@ -3,6 +3,9 @@
 //! A field is written where its version has it: a tagged one only if it is not its default, every other one always.
 //! Bytes are base64, ids are spelled as Kafka spells them, numbers and strings as Jackson writes them.
 
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
+use base64::{Engine as _, alphabet};
+
 use super::decode::Tree;
 use super::messages::{MessageField, Table};
 use super::node::Node;
@@ -180,24 +183,22 @@ fn put_escaped(byte: u8, to: &mut Vec<u8>) {
     }
 }
 
-/// Base64 with padding (RFC 4648, section 4).
+/// Base64 with padding (RFC 4648, section 4). As in Jackson, the bits that the last character has too many may be any.
+pub(super) const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
+);
+
+/// Bytes as [`BASE64`].
 pub(crate) fn put_base64(raw: &[u8], to: &mut Vec<u8>) {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let digit = |bits: u32| {
-        let place = usize::try_from(bits & 0x3f).unwrap_or_default();
-        DIGITS.get(place).copied().unwrap_or_default()
-    };
-    for three in raw.chunks(3) {
-        let byte = |n: usize| three.get(n).copied().unwrap_or_default();
-        let bits = u32::from_be_bytes([0, byte(0), byte(1), byte(2)]);
-        to.extend([digit(bits >> 18), digit(bits >> 12)]);
-        to.push(if three.len() > 1 {
-            digit(bits >> 6)
-        } else {
-            b'='
-        });
-        to.push(if three.len() > 2 { digit(bits) } else { b'=' });
-    }
+    let start = to.len();
+    to.resize(
+        start.saturating_add(raw.len().div_ceil(3).saturating_mul(4)),
+        0,
+    );
+    let room = to.get_mut(start..).unwrap_or_default();
+    let written = BASE64.encode_slice(raw, room).unwrap_or_default();
+    to.truncate(start.saturating_add(written));
 }
 
 /// A number as Java's `Double.toString` spells it (that of JDK 19 and later, which is the shortest that reads back);
@@ -270,6 +271,10 @@ mod tests {
             (b"\xff\xfe\xfd\xfc", "//79/A=="),
         ] {
             assert_eq!(text(|to| put_base64(raw, to)), spelled);
+        }
+        assert_eq!(BASE64.decode("Zh==").as_deref(), Ok(&b"f"[..]));
+        for text in ["Zg", "Z===", "Zg==Zg==", "Zm-_", "Zm9v\n"] {
+            assert!(BASE64.decode(text).is_err(), "{text}");
         }
     }
 

@@ -4,7 +4,6 @@ use super::transactions::WalkedTransactions;
 use crate::error::Result;
 use crate::format::batch::BatchHeader;
 use crate::format::entry::AbortedTxn;
-use crate::format::md5::{Digest, digests};
 use crate::producers::ProducerStateManager;
 use crate::records::RecordSlot;
 use crate::records::filtered::{BatchRetention, BatchVerdict, RecordFilter};
@@ -32,17 +31,6 @@ impl Tombstones {
     }
 }
 
-/// The digest of each record's key, in their order; of a record without one, that of an empty key.
-pub(super) fn digests_of(slots: &[RecordSlot], source: &[u8], out: &mut Vec<Digest>) {
-    out.clear();
-    digests(
-        slots
-            .iter()
-            .map(|slot| slot.key(source).unwrap_or_default()),
-        out,
-    );
-}
-
 /// Filter for the batches of a segment.
 pub(super) struct CleanerFilter<'a> {
     map: &'a OffsetMap,
@@ -54,7 +42,6 @@ pub(super) struct CleanerFilter<'a> {
     discards: bool,
     entry: Option<AbortedTxn>,
     invalid_messages: u64,
-    digests: Vec<Digest>,
 }
 
 impl<'a> CleanerFilter<'a> {
@@ -75,7 +62,6 @@ impl<'a> CleanerFilter<'a> {
             discards: false,
             entry: None,
             invalid_messages: 0,
-            digests: Vec::new(),
         }
     }
 
@@ -147,17 +133,17 @@ impl RecordFilter for CleanerFilter<'_> {
             return Ok(());
         }
         let tombstones_stay = self.tombstones.stay(header);
-        digests_of(slots, source, &mut self.digests);
-        for ((slot, stays), &digest) in slots.iter().zip(stays).zip(&self.digests) {
+        for (slot, stays) in slots.iter().zip(stays) {
             if slot.offset > latest {
                 continue;
             }
-            if slot.key_len < 0 {
+            let Some(key) = slot.key(source) else {
                 self.invalid_messages = self.invalid_messages.saturating_add(1);
                 *stays = false;
                 continue;
-            }
-            let is_last = self.map.get(digest).is_none_or(|last| slot.offset >= last);
+            };
+            let last = self.map.get(self.map.hash(key));
+            let is_last = last.is_none_or(|last| slot.offset >= last);
             *stays = is_last && (slot.value_len >= 0 || tombstones_stay);
         }
         Ok(())

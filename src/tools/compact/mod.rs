@@ -47,7 +47,6 @@ use self::transactions::WalkedTransactions;
 use crate::compress::DecodeLimit;
 use crate::error::{Error, Result};
 use crate::format::batch::{BatchHeader, HEADER_SIZE_UP_TO_MAGIC, MAGIC_AT};
-use crate::format::md5::Digest;
 use crate::io::interrupt;
 use crate::io::storage::Storage;
 use crate::log::config::LogConfig;
@@ -235,7 +234,6 @@ impl Cleaner {
             transactions,
             start,
             is_full: false,
-            digests: Vec::new(),
         };
         // Nothing is written: no records stay.
         let mut batches = BatchFilter::new(FilterRules {
@@ -288,7 +286,6 @@ struct KeyFilter<'a> {
     transactions: WalkedTransactions,
     start: Offset,
     is_full: bool,
-    digests: Vec<Digest>,
 }
 
 impl RecordFilter for KeyFilter<'_> {
@@ -312,16 +309,15 @@ impl RecordFilter for KeyFilter<'_> {
         if self.is_full {
             return Ok(());
         }
-        filter::digests_of(slots, source, &mut self.digests);
-        for (slot, &digest) in slots.iter().zip(&self.digests) {
-            if slot.key_len < 0 || slot.offset < self.start {
+        for slot in slots.iter().filter(|slot| slot.offset >= self.start) {
+            let Some(key) = slot.key(source) else {
                 continue;
-            }
+            };
             if self.map.is_full() {
                 self.is_full = true;
                 return Ok(());
             }
-            self.map.put(digest, slot.offset)?;
+            self.map.put(self.map.hash(key), slot.offset)?;
         }
         Ok(())
     }

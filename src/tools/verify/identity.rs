@@ -10,12 +10,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use serde_json::Value;
+
 use super::finding::{
     CLEAN_SHUTDOWN_CONTENT, Code, Finding, Findings, IDENTITY_UNREADABLE, QUORUM_STATE_UNREADABLE,
 };
 use crate::error::{Error, Result};
 use crate::format::checkpoint::{PARTITION_METADATA, parse_partition_metadata};
-use crate::format::json;
 use crate::format::properties::parse_properties;
 use crate::format::uuid::Uuid;
 use crate::log::dir::{CLEAN_SHUTDOWN, META_PROPERTIES, read_parsed};
@@ -95,19 +96,21 @@ pub(super) fn topic_id(folder: &Path, findings: &mut Findings) -> Option<String>
     )
 }
 
-fn object(data: &[u8]) -> Result<BTreeMap<String, &str>> {
-    let text = str::from_utf8(data).ok();
-    text.and_then(json::members)
-        .ok_or_else(|| Error::corrupt_index("text", 0, "a JSON object", "other text"))
+fn object(data: &[u8]) -> Result<BTreeMap<String, Value>> {
+    serde_json::from_slice(data)
+        .map_err(|_| Error::corrupt_index("text", 0, "a JSON object", "other text"))
 }
 
 /// Checks `quorum-state`.
 pub(super) fn quorum_state(path: &Path, findings: &mut Findings) {
     read(path, QUORUM_STATE_UNREADABLE, findings, |data| {
         let members = object(data)?;
-        let number = |name| members.get(name).and_then(|text| text.parse::<i32>().ok());
+        let number = |name| members.get(name).and_then(Value::as_i64);
+        let number = |name| number(name).and_then(|number| i32::try_from(number).ok());
         let fault = |what, expected| {
-            let found = members.get(what).copied().unwrap_or("none");
+            let found = members
+                .get(what)
+                .map_or("none".to_owned(), Value::to_string);
             Err(Error::corrupt_index(what, 0, expected, found))
         };
         if !matches!(number("data_version"), Some(0 | 1)) {
