@@ -16,6 +16,8 @@ use kafkalog::internal::index::time::TimeIndex;
 use kafkalog::internal::index::writable::offset::WritableOffsetIndex;
 use kafkalog::internal::index::writable::time::WritableTimeIndex;
 use kafkalog::internal::io::disk::Disk;
+use kafkalog::internal::io::folder::DiskFolder;
+use kafkalog::internal::io::mapping::ClosedName;
 
 const ENTRIES: u32 = 262_144;
 const LOOKUPS: u32 = 20_000;
@@ -110,11 +112,11 @@ fn main() {
         times.extend(relative);
     }
     let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("00000000000000000000.index");
-    std::fs::write(&path, &offsets).expect("written");
-    #[expect(unsafe_code, reason = "nobody else knows the file")]
-    // SAFETY: nobody writes to the file while the index lives.
-    let index = unsafe { OffsetIndex::map(&path, 0) }.expect("opened");
+    let name = "00000000000000000000.index.deleted";
+    std::fs::write(folder.path().join(name), &offsets).expect("written");
+    let on_disk = DiskFolder::at(folder.path());
+    let closed = ClosedName::of(&on_disk, name, None).expect("closed");
+    let index = OffsetIndex::map(&closed.open().expect("opened"), 0).expect("mapped");
     time("offset index, 2 MB, mapped", || {
         index.lookup(random.below(offset).cast_signed()).offset
     });

@@ -91,6 +91,9 @@ pub mod io {
     pub mod disk {
         pub use crate::io::disk::{Disk, DiskStep, Faults, InjectedFailure};
     }
+    pub mod folder {
+        pub use crate::io::folder::DiskFolder;
+    }
     pub mod interrupt {
         pub use crate::io::interrupt::with_cancellation;
     }
@@ -101,7 +104,7 @@ pub mod io {
         pub use crate::io::lock::{LOCK_FILE, LogDirLock};
     }
     pub mod mapping {
-        pub use crate::io::mapping::Mapping;
+        pub use crate::io::mapping::{ClosedName, Mapping};
     }
 }
 pub mod load {

@@ -49,8 +49,9 @@
 mod error;
 mod types;
 
-mod compress;
 mod format;
+
+mod compress;
 mod io;
 
 mod index;

@@ -22,6 +22,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::io::mapping::ClosedFile;
 use crate::io::region::Region;
 use crate::io::storage::ReadFile;
 
@@ -47,11 +48,7 @@ struct SlotFile<'a, const N: usize> {
 }
 
 impl<'a, const N: usize> SlotFile<'a, N> {
-    fn new(file: &'a dyn ReadFile) -> Result<Self> {
-        file.length().map(|length| Self::of_length(file, length))
-    }
-
-    const fn of_length(file: &'a dyn ReadFile, length: u64) -> Self {
+    const fn new(file: &'a dyn ReadFile, length: u64) -> Self {
         Self { file, length }
     }
 
@@ -117,8 +114,8 @@ impl<const N: usize> Slots<N> {
     ///
     /// # Errors
     /// `Io`.
-    fn open(file: &dyn ReadFile, is_tail: IsTail<N>) -> Result<Self> {
-        Self::copied(&SlotFile::new(file)?, is_tail)
+    fn copy(file: &dyn ReadFile, length: u64, is_tail: IsTail<N>) -> Result<Self> {
+        Self::copied(&SlotFile::new(file, length), is_tail)
     }
 
     /// Maps a file, unless a zero tail says that a broker may still trim it; what cannot be mapped, as under a limit of
@@ -126,17 +123,10 @@ impl<const N: usize> Slots<N> {
     ///
     /// # Errors
     /// `Io`.
-    ///
-    /// # Safety
-    /// As [`ReadFile::map`], for as long as the index and its clones live, of a file without a zero tail.
-    #[expect(unsafe_code, reason = "the caller knows whether the segment is closed")]
-    unsafe fn map(file: &dyn ReadFile, is_tail: IsTail<N>) -> Result<Self> {
-        let file = SlotFile::new(file)?;
+    fn map(closed: &ClosedFile, is_tail: IsTail<N>) -> Result<Self> {
+        let file = SlotFile::new(&**closed.file(), closed.length());
         let map = match file.last() {
-            Some(last) if file.written_slot(last, is_tail)?.is_some() => {
-                // SAFETY: the caller's; the file has no zero tail.
-                unsafe { file.file.map(file.length) }
-            }
+            Some(last) if file.written_slot(last, is_tail)?.is_some() => closed.map(file.length),
             _ => None,
         };
         let Some(map) = map else {

@@ -6,7 +6,8 @@ use std::path::Path;
 use super::{SlotFile, Slots};
 use crate::error::Result;
 use crate::io::folder::DiskReader;
-use crate::io::storage::ReadFile;
+use crate::io::mapping::ClosedFile;
+use crate::io::storage::ReadFolder;
 use crate::types::Offset;
 
 /// An entry that is read from `N` bytes.
@@ -50,7 +51,17 @@ impl<E: IndexEntry<N>, const N: usize> ReadIndex<E, N> {
     /// `Io` where the file cannot be read.
     pub fn open(path: &Path, base_offset: Offset) -> Result<Self> {
         let (file, length) = DiskReader::open_with_length(path)?;
-        let slots = Slots::copied(&SlotFile::of_length(&file, length), E::is_tail)?;
+        let slots = Slots::copy(&file, length, E::is_tail)?;
+        Ok(Self::over(slots, base_offset))
+    }
+
+    /// As [`ReadIndex::open`], of a file in any storage.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open_in(folder: &dyn ReadFolder, name: &str, base_offset: Offset) -> Result<Self> {
+        let (file, length) = folder.open_with_length(name)?;
+        let slots = Slots::copy(&*file, length, E::is_tail)?;
         Ok(Self::over(slots, base_offset))
     }
 
@@ -58,9 +69,13 @@ impl<E: IndexEntry<N>, const N: usize> ReadIndex<E, N> {
     ///
     /// # Errors
     /// As [`ReadIndex::open`].
-    pub(crate) fn last_of(path: &Path, base_offset: Offset) -> Result<Option<E>> {
-        let (file, length) = DiskReader::open_with_length(path)?;
-        let (_, last) = SlotFile::of_length(&file, length).written(E::is_tail)?;
+    pub(crate) fn last_of(
+        folder: &dyn ReadFolder,
+        name: &str,
+        base_offset: Offset,
+    ) -> Result<Option<E>> {
+        let (file, length) = folder.open_with_length(name)?;
+        let (_, last) = SlotFile::new(&*file, length).written(E::is_tail)?;
         Ok(last.map(|slot| E::decode(base_offset, &slot)))
     }
 
@@ -68,29 +83,9 @@ impl<E: IndexEntry<N>, const N: usize> ReadIndex<E, N> {
     /// that cannot be mapped.
     ///
     /// # Errors
-    /// As [`ReadIndex::open`].
-    ///
-    /// # Safety
-    /// As [`Mapping::open`](crate::io::mapping::Mapping::open), for as long as the index and its clones live: no
-    /// process cuts the index of a closed segment, or writes to it.
-    #[expect(unsafe_code, reason = "the caller knows whether the segment is closed")]
-    pub unsafe fn map(path: &Path, base_offset: Offset) -> Result<Self> {
-        // SAFETY: the caller's.
-        unsafe { Self::map_file(&DiskReader::open(path)?, base_offset) }
-    }
-
-    /// As [`ReadIndex::map`], of a file in any storage.
-    ///
-    /// # Errors
-    /// As [`ReadIndex::open`].
-    ///
-    /// # Safety
-    /// As [`ReadIndex::map`].
-    #[expect(unsafe_code, reason = "the caller knows whether the segment is closed")]
-    pub(crate) unsafe fn map_file(file: &dyn ReadFile, base_offset: Offset) -> Result<Self> {
-        // SAFETY: the caller's.
-        let slots = unsafe { Slots::map(file, E::is_tail) }?;
-        Ok(Self::over(slots, base_offset))
+    /// `Io` where the file cannot be read.
+    pub fn map(file: &ClosedFile, base_offset: Offset) -> Result<Self> {
+        Ok(Self::over(Slots::map(file, E::is_tail)?, base_offset))
     }
 
     /// An index over given bytes.

@@ -13,6 +13,9 @@ use super::txn::{TransactionIndex, TransactionIndexFile, collect_aborted};
 use crate::error::{Error, Refusal};
 use crate::format::entry::AbortedTxn;
 use crate::io::disk::Disk;
+use crate::io::folder::DiskFolder;
+use crate::io::mapping::ClosedName;
+use crate::io::storage::Storage as _;
 
 fn offset_bytes(entries: &[(i32, i32)]) -> Vec<u8> {
     let bytes = |&(offset, position): &(i32, i32)| [offset.to_be_bytes(), position.to_be_bytes()];
@@ -91,8 +94,10 @@ fn time_lookup() {
 #[test]
 fn the_last_entry_alone() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("00000000000000000045.timeindex");
-    let last = || TimeIndex::last_of(&path, 45);
+    let name = "00000000000000000045.timeindex";
+    let path = folder.path().join(name);
+    let on_disk = DiskFolder::at(folder.path());
+    let last = || TimeIndex::last_of(&on_disk, name, 45);
     assert!(matches!(last(), Err(Error::Io { .. })));
     for written in [0usize, 1, 2, 3, 64, 1000] {
         for tail in [0, 5, 12, 12 * 7 + 3, 12 * 2048] {
@@ -121,10 +126,13 @@ fn the_last_entry_alone() {
     assert!(matches!(last(), Err(Error::Io { .. })));
 }
 
-#[expect(unsafe_code, reason = "the tests leave the files alone")]
+/// An index of a closed segment: the next `.log` is beside it.
 fn mapped(path: &std::path::Path) -> crate::error::Result<OffsetIndex> {
-    // SAFETY: a test writes to the file only after it has used the map.
-    unsafe { OffsetIndex::map(path, 0) }
+    let folder = DiskFolder::at(path.parent().unwrap());
+    folder.put("00000000000000000007.log", b"", false)?;
+    let name = path.file_name().unwrap().to_str().unwrap();
+    let name = ClosedName::of(&folder, name, Some(7)).expect("closed");
+    OffsetIndex::map(&name.open()?, 0)
 }
 
 #[test]

@@ -10,7 +10,8 @@ use crate::format::entry::{ABORTED_TXN_SIZE, AbortedTxn};
 use crate::io::atomic::folder_of;
 use crate::io::disk::Disk;
 use crate::io::folder::{DiskFolder, DiskReader};
-use crate::io::storage::{ReadFile as _, Storage, StoredFile as _};
+use crate::io::mapping::ClosedFile;
+use crate::io::storage::{ReadFile as _, ReadFolder, Storage, StoredFile as _};
 use crate::types::Offset;
 
 /// A read-only transaction index.
@@ -26,7 +27,18 @@ impl TransactionIndex {
     /// # Errors
     /// `Io` where the file cannot be read.
     pub fn open(path: &Path, base_offset: Offset) -> Result<Self> {
-        let slots = Slots::open(&DiskReader::open(path)?, |_, _| false)?;
+        let (file, length) = DiskReader::open_with_length(path)?;
+        let slots = Slots::copy(&file, length, |_, _| false)?;
+        Ok(Self { slots, base_offset })
+    }
+
+    /// As [`TransactionIndex::open`], of a file in any storage.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open_in(folder: &dyn ReadFolder, name: &str, base_offset: Offset) -> Result<Self> {
+        let (file, length) = folder.open_with_length(name)?;
+        let slots = Slots::copy(&*file, length, |_, _| false)?;
         Ok(Self { slots, base_offset })
     }
 
@@ -34,13 +46,8 @@ impl TransactionIndex {
     ///
     /// # Errors
     /// As [`TransactionIndex::open`].
-    ///
-    /// # Safety
-    /// As [`ReadIndex::map`](super::read::ReadIndex::map).
-    #[expect(unsafe_code, reason = "the caller knows whether the segment is closed")]
-    pub unsafe fn map(path: &Path, base_offset: Offset) -> Result<Self> {
-        // SAFETY: the caller's.
-        let slots = unsafe { Slots::map(&DiskReader::open(path)?, |_, _| false) }?;
+    pub fn map(file: &ClosedFile, base_offset: Offset) -> Result<Self> {
+        let slots = Slots::map(file, |_, _| false)?;
         Ok(Self { slots, base_offset })
     }
 

@@ -9,7 +9,6 @@ use super::disk::Disk;
 use super::file::{modified_ms, open, read_at};
 use super::index_file::IndexFile;
 use super::links::detach;
-use super::mapping::Mapping;
 use super::storage::{ReadFile, ReadFolder, Storage, StoredFile};
 use crate::error::{Error, Result};
 use crate::types::TimestampMs;
@@ -29,6 +28,12 @@ impl DiskFolder {
             path: Arc::from(path),
             disk: disk.clone(),
         }
+    }
+
+    /// The folder at `path`, to be read.
+    #[must_use]
+    pub fn at(path: &Path) -> Self {
+        Self::new(path, &Disk::default())
     }
 }
 
@@ -63,7 +68,17 @@ impl ReadFolder for DiskFolder {
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn ReadFile>> {
-        Ok(Arc::new(DiskReader::open(&self.path_of(name))?))
+        Ok(self.open_with_length(name)?.0)
+    }
+
+    fn open_with_length(&self, name: &str) -> Result<(Arc<dyn ReadFile>, u64)> {
+        let (file, length) = DiskReader::open_with_length(&self.path_of(name))?;
+        Ok((Arc::new(file), length))
+    }
+
+    fn contains(&self, name: &str) -> Result<bool> {
+        let path = self.path_of(name);
+        path.try_exists().map_err(Error::io(&path))
     }
 
     fn modified_ms(&self, name: &str) -> Result<TimestampMs> {
@@ -87,11 +102,6 @@ impl Storage for DiskFolder {
 
     fn open_index<const W: usize>(&self, name: &str, max_size: usize) -> Result<IndexFile<W>> {
         open_index(&self.disk, &self.path_of(name), max_size)
-    }
-
-    fn contains(&self, name: &str) -> Result<bool> {
-        let path = self.path_of(name);
-        path.try_exists().map_err(Error::io(&path))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<bool> {
@@ -182,13 +192,8 @@ impl ReadFile for DiskReader {
         read_at(&self.file, buffer, position)
     }
 
-    #[expect(
-        unsafe_code,
-        reason = "the caller knows whether the file stays as it is"
-    )]
-    unsafe fn map(&self, length: u64) -> Option<Mapping> {
-        // SAFETY: the caller's.
-        unsafe { Mapping::open(&self.file, &self.path, length) }.ok()
+    fn disk_file(&self) -> Option<&File> {
+        Some(&self.file)
     }
 }
 

@@ -115,18 +115,19 @@ mod tests {
     use std::fs::File;
 
     use super::*;
+    use crate::io::folder::DiskFolder;
+    use crate::io::mapping::ClosedName;
 
     #[test]
     fn no_more_is_kept_than_the_budget_allows() {
         static SMALL: Budget = Budget::new(10 << 20);
-        let file = tempfile::NamedTempFile::new().unwrap();
-        let map = |len| {
-            file.as_file().set_len(8 << 20).unwrap();
-            #[expect(unsafe_code, reason = "a map")]
-            // SAFETY: the file is this test's, which does not shorten it.
-            let map = unsafe { Mapping::open(&File::open(file.path()).unwrap(), file.path(), len) };
-            Arc::new(map.unwrap())
-        };
+        let folder = tempfile::tempdir().unwrap();
+        let name = "00000000000000000000.log.deleted";
+        let file = File::create(folder.path().join(name)).unwrap();
+        file.set_len(8 << 20).unwrap();
+        let folder = DiskFolder::at(folder.path());
+        let closed = ClosedName::of(&folder, name, None).unwrap();
+        let map = |len| Arc::new(closed.open().unwrap().map(len).unwrap());
         let large = SMALL.keep(map(8 << 20));
         assert_eq!(large.get().unwrap().as_slice().len(), 8 << 20);
         assert!(SMALL.keep(map(3 << 20)).get().is_none());

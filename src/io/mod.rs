@@ -13,7 +13,7 @@
 //! | [`kept_map`] | maps opened during planning, reused by the reader |
 //! | [`links`] | files with several names |
 //! | [`lock`] | a log dir's `.lock` |
-//! | [`mapping`] | read-only maps, and the contract that makes them sound |
+//! | [`mapping`] | closed files and their read-only maps, and the contract that makes these sound |
 //! | [`overlay`] | a folder in a plan: a base, and the actions planned over it |
 //! | [`pool`] | memory that is reused |
 //! | [`storage`] | folders and their files, wherever they are |

@@ -10,13 +10,13 @@
 //! | [`Storage`] | a folder that is written | as [`ReadFolder`] |
 
 use std::fmt;
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::entry_file::EntryFile;
 use super::file::ensure_small;
-use super::mapping::Mapping;
 use crate::error::{Error, Result};
 use crate::types::TimestampMs;
 
@@ -43,16 +43,8 @@ pub trait ReadFile: fmt::Debug + Send + Sync {
         position
     }
 
-    /// A map of the first `length` bytes; `None` where the storage has no maps.
-    ///
-    /// # Safety
-    /// As [`Mapping::open`].
-    #[expect(
-        unsafe_code,
-        reason = "the caller knows whether the file stays as it is"
-    )]
-    unsafe fn map(&self, length: u64) -> Option<Mapping> {
-        let _ = length;
+    /// The operating system's file, where this is one: it can be mapped.
+    fn disk_file(&self) -> Option<&File> {
         None
     }
 }
@@ -73,6 +65,22 @@ pub trait ReadFolder: fmt::Debug + Send + Sync {
     /// # Errors
     /// `Io`, also where there is no such file.
     fn open(&self, name: &str) -> Result<Arc<dyn ReadFile>>;
+
+    /// As [`ReadFolder::open`], and its length.
+    ///
+    /// # Errors
+    /// As there.
+    fn open_with_length(&self, name: &str) -> Result<(Arc<dyn ReadFile>, u64)> {
+        let file = self.open(name)?;
+        let length = file.length()?;
+        Ok((file, length))
+    }
+
+    /// Returns whether there is a file of that name.
+    ///
+    /// # Errors
+    /// `Io`.
+    fn contains(&self, name: &str) -> Result<bool>;
 
     /// Modification time of a file.
     ///
@@ -159,12 +167,6 @@ pub trait Storage: ReadFolder + Clone {
     /// does); `CorruptIndex` for a file longer than an index can be.
     fn open_index<const W: usize>(&self, name: &str, max_size: usize)
     -> Result<Self::IndexFile<W>>;
-
-    /// Returns whether there is a file of that name.
-    ///
-    /// # Errors
-    /// `Io`.
-    fn contains(&self, name: &str) -> Result<bool>;
 
     /// Gives a file another name, in place of a file that has it; returns whether there was one.
     ///

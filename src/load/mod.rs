@@ -47,7 +47,6 @@ pub use self::note::Note;
 pub use self::plan::Plan;
 pub use self::request::LoadRequest;
 use crate::error::Result;
-use crate::io::disk::Disk;
 use crate::io::folder::DiskFolder;
 use crate::io::storage::ReadFolder;
 use crate::log::config::LogConfig;
@@ -68,7 +67,7 @@ pub fn plan(
 }
 
 fn on_disk(path: &Path) -> Arc<dyn ReadFolder> {
-    Arc::new(DiskFolder::new(path, &Disk::default()))
+    Arc::new(DiskFolder::at(path))
 }
 
 /// As [`plan()`], of a partition folder in any storage.

@@ -73,7 +73,7 @@ fn a_file_cut_meanwhile_is_not_padded() {
 
     let file = File::options().write(true).open(&path).unwrap();
     file.set_len(LENGTH as u64 / 2).unwrap();
-    let origins = Origins::new(Arc::new(DiskFolder::new(folder.path(), &Disk::default())));
+    let origins = Origins::new(Arc::new(DiskFolder::at(folder.path())));
     for cut in [
         whole.write_to(&Disk::default(), to.path()),
         parted.write_to(&Disk::default(), to.path()),
@@ -107,7 +107,7 @@ fn a_part_is_read_at_once() {
         part.copied().collect::<Vec<u8>>()
     });
     let expected = expected.concat();
-    let origins = Origins::new(Arc::new(DiskFolder::new(folder.path(), &Disk::default())));
+    let origins = Origins::new(Arc::new(DiskFolder::at(folder.path())));
     let before = reads();
     for (at, wanted) in [(0, expected.len()), (39_999, 3), (40_000, 2), (240_000, 9)] {
         let end = (at + wanted).min(expected.len());

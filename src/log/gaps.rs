@@ -12,12 +12,15 @@
 //! The last is for a folder that was copied without its log dir.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use super::dir::{CLEANER, dir_above, read_parsed};
 use super::listing;
 use crate::format::batch::BatchHeader;
 use crate::format::checkpoint::parse_offsets;
 use crate::format::file_name::{CLUSTER_METADATA_TOPIC, INTERNAL_TOPIC_PREFIX};
+use crate::io::folder::DiskFolder;
+use crate::io::storage::ReadFolder;
 use crate::segment::LogSegment;
 use crate::segment::batches::BatchCursor;
 use crate::segment::source::Access;
@@ -38,7 +41,8 @@ fn is_cleaned(folder: &Path, name: &TopicPartition) -> bool {
 }
 
 fn has_compacted_neighbour(folder: &Path, to: Offset) -> bool {
-    let segments = listing::segments(folder).unwrap_or_default();
+    let on_disk: Arc<dyn ReadFolder> = Arc::new(DiskFolder::at(folder));
+    let segments = listing::segments(&on_disk).unwrap_or_default();
     let beside = segments.iter().filter(|segment| {
         segment.base_offset == to || segment.next_base_offset.is_some_and(|next| next == to)
     });

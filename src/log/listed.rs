@@ -22,6 +22,8 @@ use crate::format::file_name::{
     CLUSTER_METADATA_TOPIC, FileKind, FileName, FileState, FolderName, is_metadata_snapshot,
 };
 use crate::io::file::about;
+use crate::io::folder::DiskFolder;
+use crate::io::storage::ReadFolder;
 use crate::segment::LogSegment;
 use crate::segment::lookup::{SegmentLookup, TimestampedRecord};
 use crate::segment::skipping::OnCorrupt;
@@ -54,7 +56,7 @@ pub struct OffsetAndTimestamp {
 /// [`PartitionLog`](super::partition::PartitionLog).
 #[derive(Clone, Debug)]
 pub struct ListedLog {
-    path: Arc<Path>,
+    folder: Arc<dyn ReadFolder>,
     name: FolderName,
     segments: Vec<LogSegment>,
     /// Number of segments, from the first, that Kafka would load without recovering them.
@@ -85,7 +87,8 @@ impl ListedLog {
     /// # Errors
     /// As [`ListedLog::open`].
     pub fn open_in(path: &Path, name: FolderName, dir: &DirState) -> Result<Self> {
-        let segments = listing::segments(path)?;
+        let folder: Arc<dyn ReadFolder> = Arc::new(DiskFolder::at(path));
+        let segments = listing::segments(&folder)?;
         let of = |offsets: &PartitionOffsets| offsets.get(&name.topic_partition).copied();
         // The raft layer opens its log as unclean and from 0, whatever the checkpoints say.
         let is_metadata = name.topic_partition.topic == CLUSTER_METADATA_TOPIC;
@@ -101,7 +104,7 @@ impl ListedLog {
         };
         let first = segments.first().map_or(0, |s| s.base_offset);
         Ok(Self {
-            path: Arc::from(path),
+            folder,
             segments,
             trusted,
             log_start_offset: log_start.unwrap_or(0).max(first),
@@ -135,7 +138,7 @@ impl ListedLog {
         };
         let mut named = files
             .iter()
-            .map(|file| named_segment(&log.path, file, &log.segments))
+            .map(|file| named_segment(&log.folder, file, &log.segments))
             .collect::<Result<Vec<_>>>()?;
         named.sort_by_key(|s| s.base_offset);
         let twice = named.iter().zip(named.iter().skip(1));
@@ -197,7 +200,7 @@ impl ListedLog {
     /// The folder.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.path
+        self.folder.path()
     }
 
     /// Topic, partition and state, from the folder's name.
@@ -287,7 +290,7 @@ impl ListedLog {
             "{}, which hides every record; starting_offsets=\"oldest\" reads what the files hold",
             self.log_start_offset
         );
-        let checkpoint = dir_above(&self.path).join(LOG_START);
+        let checkpoint = dir_above(self.path()).join(LOG_START);
         Error::corrupt_line("log start offset", expected, found).at(&checkpoint)
     }
 
@@ -296,7 +299,7 @@ impl ListedLog {
     /// # Errors
     /// `Io`, or `CorruptIndex` where Kafka would refuse the file.
     pub fn topic_id(&self) -> Result<Option<String>> {
-        let path = self.path.join(PARTITION_METADATA);
+        let path = self.folder.path_of(PARTITION_METADATA);
         read_parsed(&path, parse_partition_metadata)
     }
 
@@ -305,7 +308,7 @@ impl ListedLog {
     /// # Errors
     /// `Io`, or `CorruptIndex` where Kafka would refuse the file.
     pub fn leader_epochs(&self) -> Result<Vec<EpochEntry>> {
-        let path = self.path.join(LEADER_EPOCH_CHECKPOINT);
+        let path = self.folder.path_of(LEADER_EPOCH_CHECKPOINT);
         Ok(read_parsed(&path, parse_epochs)?.unwrap_or_default())
     }
 
@@ -315,8 +318,8 @@ impl ListedLog {
     /// `Io` where the folder cannot be listed.
     pub fn other_files(&self) -> Result<Vec<(String, u64)>> {
         let mut found = Vec::new();
-        for entry in fs::read_dir(&self.path).map_err(Error::io(&*self.path))? {
-            let entry = entry.map_err(Error::io(&*self.path))?;
+        for entry in fs::read_dir(self.path()).map_err(Error::io(self.path()))? {
+            let entry = entry.map_err(Error::io(self.path()))?;
             let name = entry.file_name().to_string_lossy().into_owned();
             // Files deleted since then are not reported.
             if let Ok(meta) = entry.metadata()
@@ -361,7 +364,7 @@ impl ListedLog {
 
     fn out_of_range(&self, offset: Offset) -> Result<Error> {
         Ok(Error::OffsetOutOfRange {
-            path: PathBuf::from(&*self.path),
+            path: self.path().to_path_buf(),
             offset,
             log_start_offset: self.log_start_offset,
             log_end_offset: self.log_end_offset()?,
@@ -496,7 +499,11 @@ impl From<TimestampedRecord> for OffsetAndTimestamp {
 }
 
 /// One of the files of `folder` that were named by themselves.
-fn named_segment(folder: &Arc<Path>, path: &Path, all: &[LogSegment]) -> Result<LogSegment> {
+fn named_segment(
+    folder: &Arc<dyn ReadFolder>,
+    path: &Path,
+    all: &[LogSegment],
+) -> Result<LogSegment> {
     let file_name = folder_name(path);
     if let Some(segment) = all.iter().find(|s| s.file_name == file_name) {
         return Ok(segment.clone());
@@ -510,8 +517,8 @@ fn named_segment(folder: &Arc<Path>, path: &Path, all: &[LogSegment]) -> Result<
             let mut segment = LogSegment::new(folder, name, size, modified_ms);
             // What is half written may end torn.
             segment.is_active = name.state == FileState::Cleaned;
-            segment.has_offset_index = segment.sibling(FileKind::OffsetIndex).exists();
-            segment.has_time_index = segment.sibling(FileKind::TimeIndex).exists();
+            segment.has_offset_index = segment.has(FileKind::OffsetIndex);
+            segment.has_time_index = segment.has(FileKind::TimeIndex);
             Ok(segment)
         }
         None if is_metadata_snapshot(&file_name) => {

@@ -18,9 +18,8 @@ use std::time::Duration;
 use super::swaps::{CountedLog, choose};
 use crate::error::{Error, Result};
 use crate::format::file_name::{FileKind, FileName, FileState};
-use crate::io::disk::Disk;
 use crate::io::file::modified_ms;
-use crate::io::folder::DiskFolder;
+use crate::io::storage::ReadFolder;
 use crate::segment::LogSegment;
 use crate::types::TimestampMs;
 
@@ -139,7 +138,12 @@ impl Listing {
         self.logs.keys().chain(&self.others)
     }
 
-    fn segment(&self, folder: &Arc<Path>, name: FileName, (size, modified_ms): Stat) -> LogSegment {
+    fn segment(
+        &self,
+        folder: &Arc<dyn ReadFolder>,
+        name: FileName,
+        (size, modified_ms): Stat,
+    ) -> LogSegment {
         let mut segment = LogSegment::new(Arc::clone(folder), name, size, modified_ms);
         let has = |kind| self.others.contains(&FileName { kind, ..name });
         segment.has_offset_index = has(FileKind::OffsetIndex);
@@ -149,11 +153,10 @@ impl Listing {
 
     /// Does what the loader does with `.swap` and `.cleaned` files, without touching them, and without giving up a
     /// batch of a live log.
-    fn load(&self, folder: &Arc<Path>) -> Result<Vec<LogSegment>> {
+    fn load(&self, folder: &Arc<dyn ReadFolder>) -> Result<Vec<LogSegment>> {
         let mut logs: Vec<CountedLog> = self.live().collect();
         if self.logs.keys().any(|name| name.state == FileState::Swap) {
-            let on_disk = DiskFolder::new(folder, &Disk::default());
-            logs = choose(&on_disk, &self.finished_swaps(), &logs)?;
+            logs = choose(&**folder, &self.finished_swaps(), &logs)?;
         }
         let segment = |(name, size): CountedLog| {
             let &(_, modified_ms) = self.logs.get(&name)?;
@@ -188,8 +191,8 @@ pub(super) fn link(segments: &mut [LogSegment]) {
 }
 
 /// The segments of a partition folder, in order.
-pub(super) fn segments(folder: &Path) -> Result<Vec<LogSegment>> {
-    Listing::settled(folder)?.load(&Arc::from(folder))
+pub(super) fn segments(folder: &Arc<dyn ReadFolder>) -> Result<Vec<LogSegment>> {
+    Listing::settled(folder.path())?.load(folder)
 }
 
 /// Reads the metadata of a listed file, by its name in that folder, so that the path of the folder is not resolved
@@ -210,13 +213,15 @@ pub(super) fn stat(meta: &Metadata) -> io::Result<Stat> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::io::folder::DiskFolder;
 
     fn names(files: &[&str]) -> Vec<(String, bool)> {
         let folder = tempfile::tempdir().unwrap();
         for file in files {
             fs::write(folder.path().join(file), "").unwrap();
         }
-        segments(folder.path())
+        let folder: Arc<dyn ReadFolder> = Arc::new(DiskFolder::at(folder.path()));
+        segments(&folder)
             .unwrap()
             .into_iter()
             .map(|s| (s.file_name, s.has_offset_index))

@@ -10,10 +10,12 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::format::file_name::FileState;
+use crate::io::folder::DiskFolder;
 use crate::io::kept_map::KeptMap;
+use crate::io::mapping::ClosedName;
+use crate::io::storage::ReadFolder;
 use crate::log::listing::Listing;
 use crate::scan::range::SegmentRange;
-use crate::segment::closed::is_closed;
 use crate::segment::source::{Access, Copying, SegmentSource};
 use crate::types::Offset;
 
@@ -30,30 +32,25 @@ impl Opening {
     /// Opens a file; the last one is given back where it is the same.
     fn open(
         self,
-        folder: &Path,
+        folder: &dyn ReadFolder,
         segment: &SegmentRange,
         last: &mut Option<SegmentSource>,
     ) -> Result<SegmentSource> {
-        let copied = segment.is_active
-            || self.copying == Copying::Always
-            || !is_closed(folder, &segment.file_name, segment.next_base_offset);
-        let path = folder.join(&segment.file_name);
+        let (name, size) = (&segment.file_name, segment.size);
+        let may_map = !segment.is_active && self.copying != Copying::Always;
+        let closed = || ClosedName::of(folder, name, segment.next_base_offset);
+        let closed = may_map.then(closed).flatten();
         if let Some(same) = last.take()
-            && same.is_same(&path, segment.size, copied)
+            && same.is_same(&folder.path_of(name), size, closed.is_none())
         {
             return Ok(same);
         }
-        if copied {
-            return SegmentSource::open(&path, segment.size, self.access);
-        }
-        if let Some(map) = segment.map.get() {
-            let map = Arc::clone(map);
-            return SegmentSource::over_map(&path, map, segment.size, self.access);
-        }
-        #[expect(unsafe_code, reason = "a closed segment is mapped")]
-        // SAFETY: the file is closed, as was just looked up; `io::mapping` says why it keeps its length and bytes then.
-        unsafe {
-            SegmentSource::map(&path, segment.size, self.access)
+        match (closed, segment.map.get()) {
+            (None, _) => SegmentSource::open(folder, name, size, self.access),
+            (Some(closed), Some(map)) => {
+                SegmentSource::over_map(&closed.path(), Arc::clone(map), size, self.access)
+            }
+            (Some(closed), None) => SegmentSource::map(closed, size, self.access),
         }
     }
 }
@@ -64,7 +61,7 @@ fn is_gone(error: &Error) -> bool {
 
 /// The file that was planned; `None` where it is gone or another one has its name.
 pub(super) fn open_planned(
-    folder: &Path,
+    folder: &dyn ReadFolder,
     segment: &SegmentRange,
     opening: Opening,
     last: &mut Option<SegmentSource>,
@@ -77,7 +74,7 @@ pub(super) fn open_planned(
     // Asked after the opening: whatever was exchanged before it shows. Of a swap only the beginning may count.
     let is_swap = segment.file_name.ends_with(FileState::Swap.suffix());
     let same = segment.is_active
-        || std::fs::metadata(folder.join(&segment.file_name))
+        || std::fs::metadata(folder.path_of(&segment.file_name))
             .is_ok_and(|now| now.len() == segment.size || (is_swap && now.len() > segment.size));
     Ok(same.then_some(source))
 }
@@ -99,7 +96,9 @@ pub(super) fn replacement(
                 file_name: name.clone(),
                 ..segment.clone()
             };
-            if let Some(source) = open_planned(&folder, &renamed, opening, &mut None)? {
+            if let Some(source) =
+                open_planned(&DiskFolder::at(&folder), &renamed, opening, &mut None)?
+            {
                 return Ok(Some((segment.clone(), source)));
             }
         }
@@ -139,7 +138,7 @@ fn stand_in(
         end: None,
         map: KeptMap::default(),
     };
-    let source = opening.open(folder, &found, &mut None)?;
+    let source = opening.open(&DiskFolder::at(folder), &found, &mut None)?;
     Ok(Some((found, source)))
 }
 
@@ -188,7 +187,8 @@ mod tests {
                 copying,
                 access: Access::Records,
             };
-            let source = open_planned(folder.path(), segment, opening, &mut None).unwrap();
+            let source =
+                open_planned(&DiskFolder::at(folder.path()), segment, opening, &mut None).unwrap();
             source.unwrap().is_copied()
         };
         let first = planned(0, Some(7));

@@ -8,6 +8,8 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::io::folder::DiskFolder;
+use crate::io::storage::ReadFolder;
 use crate::scan::range::{Cut, PartitionRange, SegmentRange};
 use crate::segment::lookup::SegmentLookup;
 use crate::segment::skipping::{OnCorrupt, is_ordered};
@@ -67,7 +69,8 @@ impl Pieces {
             let lookup = if is_whole {
                 None
             } else {
-                Some(SegmentLookup::open_owned(segment.segment(&Arc::from(folder))).ok()?)
+                let folder: Arc<dyn ReadFolder> = Arc::new(DiskFolder::at(folder));
+                Some(SegmentLookup::open_owned(segment.segment(&folder)).ok()?)
             };
             self.open = Some((path, lookup));
         }

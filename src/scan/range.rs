@@ -3,10 +3,11 @@
 //! A range fixes every file's name and size as they were at planning, so that a retried Spark task reads the same
 //! bytes.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::io::kept_map::KeptMap;
+use crate::io::storage::ReadFolder;
 use crate::segment::LogSegment;
 use crate::segment::batches::Bounds;
 use crate::segment::filter::{AbortedRange, TimestampBounds};
@@ -81,7 +82,7 @@ impl SegmentRange {
 
     /// The segment as its folder's lister would have given it, with an offset index if there is one.
     #[must_use]
-    pub fn segment(&self, folder: &Arc<Path>) -> LogSegment {
+    pub fn segment(&self, folder: &Arc<dyn ReadFolder>) -> LogSegment {
         let mut segment = LogSegment::named(
             Arc::clone(folder),
             self.file_name.clone(),

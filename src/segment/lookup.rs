@@ -97,7 +97,7 @@ impl<'a> SegmentLookup<'a> {
 
     fn over(segment: Cow<'a, LogSegment>) -> Result<Self> {
         // By copy: a few headers and one batch are read, for which a map costs more than it saves.
-        let source = SegmentSource::open(&segment.path(), segment.size, Access::Headers)?;
+        let source = segment.open_by_copy(Access::Headers)?;
         Ok(Self::from_source(segment, source))
     }
 

@@ -2,7 +2,6 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`closed`] | decides whether a segment is closed, and so may be mapped |
 //! | [`entries`] | selection of the batches that get index entries |
 //! | [`files`] | the files of a segment that are not open |
 //! | `lazy_index` | index files opened on first use |
@@ -23,7 +22,7 @@
 //! | [`writer`] | a segment that is written: appended to, truncated, recovered; on a disk or under plan |
 //! | [`statistics`] | statistics from the headers of a segment |
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use crate::error::Result;
@@ -31,11 +30,12 @@ use crate::format::file_name::{FileKind, FileName, FileState};
 use crate::index::offset::OffsetIndex;
 use crate::index::time::TimeIndex;
 use crate::index::txn::TransactionIndex;
+use crate::io::mapping::{ClosedFile, ClosedName};
+use crate::io::storage::ReadFolder;
 use crate::types::{Offset, TimestampMs};
 
 mod ahead;
 pub(crate) mod batches;
-pub(crate) mod closed;
 pub(crate) mod entries;
 mod fates;
 pub(crate) mod files;
@@ -55,7 +55,7 @@ pub(crate) mod walk;
 pub(crate) mod writer;
 
 use batches::Bounds;
-use closed::is_closed;
+use files::name_of;
 use skipping::{HeaderSteps, OnCorrupt};
 use source::{Access, SegmentSource};
 
@@ -63,7 +63,7 @@ use source::{Access, SegmentSource};
 #[derive(Clone, Debug)]
 pub struct LogSegment {
     /// The partition folder.
-    pub folder: Arc<Path>,
+    folder: Arc<dyn ReadFolder>,
     /// The `.log` file's name.
     pub file_name: String,
     /// Base offset, from the name.
@@ -89,14 +89,19 @@ pub struct LogSegment {
 impl LogSegment {
     /// A segment whose `.log` was just listed. Neighbours and indexes are filled in by the folder's lister.
     #[must_use]
-    pub fn new(folder: Arc<Path>, name: FileName, size: u64, modified_ms: TimestampMs) -> Self {
+    pub fn new(
+        folder: Arc<dyn ReadFolder>,
+        name: FileName,
+        size: u64,
+        modified_ms: TimestampMs,
+    ) -> Self {
         Self::named(folder, name.to_string(), name.offset, size, modified_ms)
     }
 
     /// As [`LogSegment::new`], for a file whose name is not one of a segment's.
     #[must_use]
     pub const fn named(
-        folder: Arc<Path>,
+        folder: Arc<dyn ReadFolder>,
         file_name: String,
         base_offset: Offset,
         size: u64,
@@ -117,10 +122,10 @@ impl LogSegment {
         }
     }
 
-    /// The `.log`.
+    /// The `.log`, for error messages.
     #[must_use]
     pub fn path(&self) -> PathBuf {
-        self.folder.join(&self.file_name)
+        self.folder.path_of(&self.file_name)
     }
 
     /// Bounds that batches in it are checked against.
@@ -144,27 +149,39 @@ impl LogSegment {
     /// # Errors
     /// As [`SegmentSource::open`].
     pub fn open(&self, access: Access) -> Result<SegmentSource> {
-        let path = self.path();
-        if !self.is_closed() {
-            return SegmentSource::open(&path, self.size, access);
-        }
-        #[expect(unsafe_code, reason = "a closed segment is mapped")]
-        // SAFETY: the file is closed, as was just looked up; `io::mapping` says why it keeps its length and bytes then.
-        unsafe {
-            SegmentSource::map(&path, self.size, access)
+        match self.closed(&self.file_name) {
+            Some(name) => SegmentSource::map(name, self.size, access),
+            None => self.open_by_copy(access),
         }
     }
 
-    /// The file of another kind that belongs to this `.log`.
+    /// Opens the `.log` to be read by copy.
+    ///
+    /// # Errors
+    /// As [`SegmentSource::open`].
+    pub fn open_by_copy(&self, access: Access) -> Result<SegmentSource> {
+        SegmentSource::open(&*self.folder, &self.file_name, self.size, access)
+    }
+
+    /// Name of the file of another kind that belongs to this `.log`.
+    #[must_use]
+    pub fn sibling_name(&self, kind: FileKind) -> String {
+        let state = FileName::parse(&self.file_name).map_or(FileState::Live, |name| name.state);
+        name_of(self.base_offset, kind, state)
+    }
+
+    /// Returns whether there is a file of another kind that belongs to this `.log`.
+    #[must_use]
+    pub fn has(&self, kind: FileKind) -> bool {
+        self.folder
+            .contains(&self.sibling_name(kind))
+            .unwrap_or(false)
+    }
+
+    /// The file of another kind that belongs to this `.log`, for error messages.
     #[must_use]
     pub fn sibling(&self, kind: FileKind) -> PathBuf {
-        let state = FileName::parse(&self.file_name).map_or(FileState::Live, |name| name.state);
-        let name = FileName {
-            offset: self.base_offset,
-            kind,
-            state,
-        };
-        self.folder.join(name.to_string())
+        self.folder.path_of(&self.sibling_name(kind))
     }
 
     /// The largest timestamp in it, if it was requested before.
@@ -173,22 +190,23 @@ impl LogSegment {
         self.max_timestamp.get().copied()
     }
 
-    /// Returns whether its files are no longer written, as its folder shows.
-    fn is_closed(&self) -> bool {
-        !self.is_active && is_closed(&self.folder, &self.file_name, self.next_base_offset)
+    /// The name of one of its files, if they are no longer written, as its folder shows.
+    fn closed<'a>(&'a self, name: &'a str) -> Option<ClosedName<'a>> {
+        let of = || ClosedName::of(&*self.folder, name, self.next_base_offset);
+        (!self.is_active).then(of).flatten()
     }
 
-    /// An index: mapped where the segment is closed, else by copy.
+    /// An index, if there is one that can be opened: mapped where the segment is closed, else by copy.
     fn index<I>(
         &self,
-        path: &Path,
-        open: impl FnOnce(&Path, Offset) -> Result<I>,
-        map: impl FnOnce(&Path, Offset) -> Result<I>,
+        kind: FileKind,
+        open: impl FnOnce(&dyn ReadFolder, &str, Offset) -> Result<I>,
+        map: impl FnOnce(&ClosedFile, Offset) -> Result<I>,
     ) -> Option<I> {
-        let opened = if self.is_closed() {
-            map(path, self.base_offset)
-        } else {
-            open(path, self.base_offset)
+        let name = self.sibling_name(kind);
+        let opened = match self.closed(&name) {
+            Some(closed) => closed.open().and_then(|file| map(&file, self.base_offset)),
+            None => open(&*self.folder, &name, self.base_offset),
         };
         opened.ok()
     }
@@ -196,35 +214,21 @@ impl LogSegment {
     /// The offset index, if there is one that can be opened: it is a hint.
     #[must_use]
     pub fn offset_index(&self) -> Option<OffsetIndex> {
-        let path = self.sibling(FileKind::OffsetIndex);
-        self.has_offset_index
-            .then(|| {
-                self.index(&path, OffsetIndex::open, |path, base| {
-                    #[expect(unsafe_code, reason = "a closed segment's index is mapped")]
-                    // SAFETY: as in `open`.
-                    unsafe {
-                        OffsetIndex::map(path, base)
-                    }
-                })
-            })
-            .flatten()
+        let open = || {
+            self.index(
+                FileKind::OffsetIndex,
+                OffsetIndex::open_in,
+                OffsetIndex::map,
+            )
+        };
+        self.has_offset_index.then(open).flatten()
     }
 
     /// The time index, if there is one that can be opened: it is a hint.
     #[must_use]
     pub fn time_index(&self) -> Option<TimeIndex> {
-        let path = self.sibling(FileKind::TimeIndex);
-        self.has_time_index
-            .then(|| {
-                self.index(&path, TimeIndex::open, |path, base| {
-                    #[expect(unsafe_code, reason = "a closed segment's index is mapped")]
-                    // SAFETY: as in `open`.
-                    unsafe {
-                        TimeIndex::map(path, base)
-                    }
-                })
-            })
-            .flatten()
+        let open = || self.index(FileKind::TimeIndex, TimeIndex::open_in, TimeIndex::map);
+        self.has_time_index.then(open).flatten()
     }
 
     /// The last timestamp in its time index, if there is one that can be read: a cheap hint at its latest record.
@@ -233,20 +237,15 @@ impl LogSegment {
         if !self.has_time_index {
             return None;
         }
-        let last = TimeIndex::last_of(&self.sibling(FileKind::TimeIndex), self.base_offset);
+        let name = self.sibling_name(FileKind::TimeIndex);
+        let last = TimeIndex::last_of(&*self.folder, &name, self.base_offset);
         last.ok().flatten().map(|entry| entry.timestamp)
     }
 
     /// The transaction index, if there is one that can be opened: it is a hint.
     #[must_use]
     pub fn transaction_index(&self) -> Option<TransactionIndex> {
-        let path = self.sibling(FileKind::TxnIndex);
-        self.index(&path, TransactionIndex::open, |path, base| {
-            #[expect(unsafe_code, reason = "a closed segment's index is mapped")]
-            // SAFETY: as in `open`.
-            unsafe {
-                TransactionIndex::map(path, base)
-            }
-        })
+        let (open, map) = (TransactionIndex::open_in, TransactionIndex::map);
+        self.index(FileKind::TxnIndex, open, map)
     }
 }

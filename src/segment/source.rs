@@ -13,11 +13,10 @@ use std::sync::Arc;
 use crate::error::{Error, FaultKind, Result};
 use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
 use crate::io::file::read_into;
-use crate::io::folder::DiskReader;
 use crate::io::interrupt;
-use crate::io::mapping::Mapping;
+use crate::io::mapping::{ClosedName, Mapping};
 use crate::io::region::{Region, spare};
-use crate::io::storage::ReadFile;
+use crate::io::storage::{ReadFile, ReadFolder};
 use crate::io::words::prefetch;
 use crate::types::Position;
 
@@ -115,12 +114,14 @@ enum Origin {
 }
 
 impl SegmentSource {
-    /// Opens `path`, whose first `size` bytes are read by copy.
+    /// Opens a file, whose first `size` bytes are read by copy.
     ///
     /// # Errors
     /// `Io` where it cannot be opened; `CorruptRecord` for a file longer than Kafka's positions reach.
-    pub fn open(path: &Path, size: u64, access: Access) -> Result<Self> {
-        Self::over(disk_reader(path, size)?, size, access)
+    pub fn open(folder: &dyn ReadFolder, name: &str, size: u64, access: Access) -> Result<Self> {
+        check_size(|| folder.path_of(name), size)?;
+        interrupt::check()?;
+        Self::over(folder.open(name)?, size, access)
     }
 
     /// Reads the first `size` bytes of an open file by copy.
@@ -128,7 +129,7 @@ impl SegmentSource {
     /// # Errors
     /// `CorruptRecord` for a file longer than Kafka's positions reach.
     pub fn over(file: Arc<dyn ReadFile>, size: u64, access: Access) -> Result<Self> {
-        check_size(file.path(), size)?;
+        check_size(|| file.path().to_path_buf(), size)?;
         Ok(Self {
             path: file.path().to_path_buf(),
             planned: size,
@@ -142,26 +143,20 @@ impl SegmentSource {
         })
     }
 
-    /// Opens `path` and maps its first `size` bytes; where it cannot be mapped, they are read by copy.
+    /// Opens a file of a closed segment and maps its first `size` bytes; where it cannot be mapped, they are read by
+    /// copy.
     ///
     /// # Errors
     /// As [`SegmentSource::open`].
-    ///
-    /// # Safety
-    /// As [`Mapping::open`](crate::io::mapping::Mapping::open), for as long as the source and the regions that it gives
-    /// are used.
-    #[expect(
-        unsafe_code,
-        reason = "the caller knows whether the file stays as it is"
-    )]
-    pub unsafe fn map(path: &Path, size: u64, access: Access) -> Result<Self> {
-        let file = disk_reader(path, size)?;
-        // SAFETY: the caller's.
-        match unsafe { file.map(size) } {
-            Some(map) => Self::over_map(path, Arc::new(map), size, access),
+    pub fn map(name: ClosedName<'_>, size: u64, access: Access) -> Result<Self> {
+        check_size(|| name.path(), size)?;
+        interrupt::check()?;
+        let closed = name.open()?;
+        match closed.map(size) {
+            Some(map) => Self::over_map(closed.file().path(), Arc::new(map), size, access),
             None => Ok(Self {
                 wants_copy: false,
-                ..Self::over(file, size, access)?
+                ..Self::over(Arc::clone(closed.file()), size, access)?
             }),
         }
     }
@@ -176,7 +171,7 @@ impl SegmentSource {
         size: u64,
         access: Access,
     ) -> Result<Self> {
-        check_size(path, size)?;
+        check_size(|| path.to_path_buf(), size)?;
         advise(&map, access);
         let region = Region::mapped(Arc::clone(&map));
         let len = region.len() as u64;
@@ -398,15 +393,8 @@ fn advise(map: &Mapping, access: Access) {
     }
 }
 
-/// Opens a file on the disk.
-fn disk_reader(path: &Path, size: u64) -> Result<Arc<DiskReader>> {
-    check_size(path, size)?;
-    interrupt::check()?;
-    Ok(Arc::new(DiskReader::open(path)?))
-}
-
 /// Refuses a file longer than Kafka's positions reach.
-fn check_size(path: &Path, size: u64) -> Result<()> {
+fn check_size(path: impl FnOnce() -> PathBuf, size: u64) -> Result<()> {
     if size <= MAX_SEGMENT_SIZE {
         return Ok(());
     }
@@ -418,25 +406,26 @@ fn check_size(path: &Path, size: u64) -> Result<()> {
         expected,
         size,
     )
-    .at(path))
+    .at(&path()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::io::folder::DiskFolder;
     use crate::segment::batches::CURRENT_MAGIC;
     use std::io::Write;
 
-    /// Opens a file of a test, which leaves it alone while it is mapped.
+    /// The file of a segment that was deleted, so that it may be mapped.
+    const NAME: &str = "00000000000000000000.log.deleted";
+
+    /// Opens the file at `path`, which has that name.
     fn open(path: &Path, size: u64, copied: bool, access: Access) -> Result<SegmentSource> {
+        let folder = DiskFolder::at(path.parent().unwrap());
         if copied {
-            return SegmentSource::open(path, size, access);
+            return SegmentSource::open(&folder, NAME, size, access);
         }
-        #[expect(unsafe_code, reason = "a map")]
-        // SAFETY: see above.
-        unsafe {
-            SegmentSource::map(path, size, access)
-        }
+        SegmentSource::map(ClosedName::of(&folder, NAME, None).unwrap(), size, access)
     }
 
     fn numbers() -> Vec<u8> {
@@ -446,7 +435,7 @@ mod tests {
     #[test]
     fn mapped_and_copied_give_the_same_bytes() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.log");
+        let path = folder.path().join(NAME);
         let data = numbers();
         std::fs::write(&path, &data).unwrap();
         for is_active in [false, true] {
@@ -475,9 +464,9 @@ mod tests {
     #[test]
     fn an_active_file_may_shrink_and_grow_below_us() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.log");
+        let path = folder.path().join(NAME);
         std::fs::write(&path, numbers()).unwrap();
-        let mut source = SegmentSource::open(&path, 4_000_000, Access::Records).unwrap();
+        let mut source = open(&path, 4_000_000, true, Access::Records).unwrap();
         assert_eq!(source.bytes(0, 4).unwrap(), [0; 4]);
         let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
         file.set_len(1_000_000).unwrap();
@@ -510,9 +499,9 @@ mod tests {
         assert_eq!(pass(&small), Some(Access::Records));
         assert_eq!(pass(&[200, 200, 60_000, 60_000]), Some(Access::FarHeaders));
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.log");
+        let path = folder.path().join(NAME);
         std::fs::write(&path, numbers()).unwrap();
-        let mut source = SegmentSource::open(&path, 4_000_000, Access::Records).unwrap();
+        let mut source = open(&path, 4_000_000, true, Access::Records).unwrap();
         source.expect(Access::FarHeaders);
         assert_eq!(source.region(1_000_000, 61).unwrap().0.len(), 256);
         assert_eq!(
@@ -524,9 +513,9 @@ mod tests {
     #[test]
     fn windows_are_not_reused_while_something_points_into_them() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.log");
+        let path = folder.path().join(NAME);
         std::fs::write(&path, numbers()).unwrap();
-        let mut source = SegmentSource::open(&path, 4_000_000, Access::Records).unwrap();
+        let mut source = open(&path, 4_000_000, true, Access::Records).unwrap();
         let kept = source.region(0, 16).unwrap().0.clone();
         source.bytes(1_000_000, 16).unwrap();
         assert_eq!(&kept[..8], [0, 0, 0, 0, 0, 0, 0, 1]);
@@ -535,7 +524,7 @@ mod tests {
     #[test]
     fn checksums_in_pieces_are_those_of_the_whole() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.log");
+        let path = folder.path().join(NAME);
         for size in [5000, MAX_PIECE, MAX_PIECE + 1, 3 * MAX_PIECE + 100] {
             let mut data: Vec<u8> = numbers().into_iter().cycle().take(7 + size).collect();
             let batch = &mut data[7..];
@@ -561,7 +550,7 @@ mod tests {
     #[test]
     fn zero_tails() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.log");
+        let path = folder.path().join(NAME);
         let mut data = vec![0; 300_000];
         data[99] = 1;
         std::fs::write(&path, &data).unwrap();
@@ -576,7 +565,7 @@ mod tests {
 
     #[test]
     fn longer_than_kafka_can_address() {
-        let error = SegmentSource::open(Path::new("x.log"), 1 << 31, Access::Records).unwrap_err();
+        let error = open(Path::new("x/y.log"), 1 << 31, true, Access::Records).unwrap_err();
         assert!(error.to_string().contains("segment size"), "{error}");
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::LogSegment;
 use super::batches::BatchCursor;
-use super::source::{Access, SegmentSource};
+use super::source::Access;
 use crate::error::Result;
 use crate::types::{Offset, TimestampMs, TimestampType};
 
@@ -75,7 +75,7 @@ impl SegmentStatistics {
     pub fn of(segment: &LogSegment) -> Result<Self> {
         // A map costs more than one copy of so little.
         let mut source = if segment.size <= MAX_COPIED {
-            SegmentSource::open(&segment.path(), segment.size, Access::Records)?
+            segment.open_by_copy(Access::Records)?
         } else {
             segment.open(Access::Headers)?
         };

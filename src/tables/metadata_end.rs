@@ -22,7 +22,8 @@ use crate::format::checkpoint::{LEADER_EPOCH_CHECKPOINT, parse_epochs, parse_off
 use crate::format::file_name::{CLUSTER_METADATA_TOPIC, FileKind, FileName, FileState};
 use crate::index::offset::OffsetIndex;
 use crate::index::time::TimeIndex;
-use crate::log::dir::{RECOVERY_POINT, REPLICATION, dir_above, folder_name, read_parsed};
+use crate::io::folder::DiskFolder;
+use crate::log::dir::{RECOVERY_POINT, REPLICATION, dir_above, read_parsed};
 use crate::types::{Offset, TopicPartition};
 
 /// A file, and why not all of it is replayed, or all that it shows.
@@ -43,9 +44,10 @@ impl fmt::Display for Passed {
 /// What cannot be read shows nothing; it is a finding of its own.
 pub(super) fn shown_beyond(folder: &Path, end: Offset) -> Option<Passed> {
     let mut shown: Vec<(Offset, PathBuf)> = Vec::new();
+    let on_disk = DiskFolder::at(folder);
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let path = entry.path();
-        shown.extend(offset_of(&path).map(|offset| (offset, path)));
+        let offset = offset_of(&on_disk, &entry.file_name().to_string_lossy());
+        shown.extend(offset.map(|offset| (offset, entry.path())));
     }
     let path = folder.join(LEADER_EPOCH_CHECKPOINT);
     if let Ok(Some(epochs)) = read_parsed(&path, parse_epochs) {
@@ -75,17 +77,20 @@ pub(super) fn shown_beyond(folder: &Path, end: Offset) -> Option<Passed> {
 }
 
 /// End offset of the log, as this file shows it.
-fn offset_of(path: &Path) -> Option<Offset> {
-    let name = folder_name(path);
-    if is_snapshot(path) {
-        return snapshot_id(&name).map(|(end, _)| end);
+fn offset_of(folder: &DiskFolder, name: &str) -> Option<Offset> {
+    if is_snapshot(Path::new(name)) {
+        return snapshot_id(name).map(|(end, _)| end);
     }
     // The last segment itself is the log.
-    let name = FileName::parse(&name).filter(|name| name.state == FileState::Live)?;
-    let base = name.offset;
-    let last = match name.kind {
-        FileKind::OffsetIndex => OffsetIndex::last_of(path, base).ok()?.map(|it| it.offset),
-        FileKind::TimeIndex => TimeIndex::last_of(path, base).ok()?.map(|it| it.offset),
+    let file = FileName::parse(name).filter(|file| file.state == FileState::Live)?;
+    let base = file.offset;
+    let last = match file.kind {
+        FileKind::OffsetIndex => OffsetIndex::last_of(folder, name, base)
+            .ok()?
+            .map(|it| it.offset),
+        FileKind::TimeIndex => TimeIndex::last_of(folder, name, base)
+            .ok()?
+            .map(|it| it.offset),
         FileKind::TxnIndex | FileKind::Snapshot => None,
         FileKind::Log => return None,
     };

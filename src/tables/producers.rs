@@ -25,7 +25,7 @@ use crate::producers::snapshots::{FolderSnapshots, SnapshotFiles};
 use crate::records::control::EndTransaction;
 use crate::segment::batches::BatchCursor;
 use crate::segment::lookup::SegmentLookup;
-use crate::segment::source::{Access, SegmentSource};
+use crate::segment::source::Access;
 use crate::types::{NO_TIMESTAMP, Offset, TimestampMs, TimestampType};
 
 /// A partition and its producers.
@@ -194,7 +194,7 @@ impl ReplayedLog for ListedBatches<'_> {
             return Ok(());
         };
         let path: &Path = &segment.path();
-        let mut source = SegmentSource::open(path, segment.size, Access::Headers)?;
+        let mut source = segment.open_by_copy(Access::Headers)?;
         let begin = self.0.start_position(n, start)?;
         let mut cursor = BatchCursor::new(segment.bounds(), begin);
         while let Some((position, header)) = cursor.next(&mut source)? {

@@ -5,6 +5,7 @@ use super::segments::WritableSegments;
 use crate::error::Result;
 use crate::format::file_name::{FileKind, FileName};
 use crate::index::offset::OffsetIndex;
+use crate::io::mapping::ClosedName;
 use crate::io::storage::Storage;
 use crate::producers::replay::{Rebuilding, Replay, ReplayedLog};
 use crate::segment::source::Access;
@@ -36,11 +37,11 @@ impl<S: Storage> WrittenBatches<'_, S> {
         }
         let name = FileName::new(base_offset, FileKind::OffsetIndex).to_string();
         let begin = if self.storage.contains(&name)? {
-            let file = self.storage.open(&name)?;
-            #[expect(unsafe_code, reason = "a closed segment's index is mapped")]
-            // SAFETY: the segment is closed, this log's lock keeps other writers away, and while `self` borrows the log,
-            // no other code truncates it.
-            let index = unsafe { OffsetIndex::map_file(&*file, base_offset) }?;
+            let next = Some(self.segments.base_offset_after(base_offset));
+            let index = match ClosedName::of(self.storage, &name, next) {
+                Some(closed) => OffsetIndex::map(&closed.open()?, base_offset)?,
+                None => OffsetIndex::open_in(self.storage, &name, base_offset)?,
+            };
             Position::try_from(index.lookup(offset).position).unwrap_or_default()
         } else {
             0

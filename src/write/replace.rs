@@ -10,7 +10,6 @@
 //! New segments become `.swap` from the last one to the first, so that none exists without those after it.
 
 use std::collections::BTreeSet;
-use std::ops::Bound;
 
 use super::WritableLog;
 use super::segments::SegmentInfo;
@@ -54,11 +53,7 @@ impl<S: Storage> WritableLog<S> {
     /// The base offset of the segment after a closed one.
     #[must_use]
     pub(crate) fn base_offset_after(&self, base_offset: Offset) -> Offset {
-        let mut later =
-            (self.segments.closed).range((Bound::Excluded(base_offset), Bound::Unbounded));
-        later
-            .next()
-            .map_or(self.active_base_offset(), |(&base_offset, _)| base_offset)
+        self.segments.base_offset_after(base_offset)
     }
 
     /// Opens the files of a segment that is not the active one.

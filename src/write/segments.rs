@@ -2,6 +2,7 @@
 //! not open.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use crate::io::folder::DiskFolder;
 use crate::io::storage::Storage;
@@ -52,6 +53,13 @@ impl<S: Storage> WritableSegments<S> {
         } else {
             self.closed.get(&base_offset).map_or(0, |known| known.size)
         }
+    }
+
+    /// The base offset of the segment after a closed one.
+    pub(super) fn base_offset_after(&self, base_offset: Offset) -> Offset {
+        let later = (Bound::Excluded(base_offset), Bound::Unbounded);
+        let mut later = self.closed.range(later).map(|(&base, _)| base);
+        later.next().unwrap_or(self.active.base_offset())
     }
 
     pub(super) fn contains(&self, base_offset: Offset) -> bool {

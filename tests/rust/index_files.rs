@@ -9,6 +9,8 @@ use kafkalog::internal::format::entry::ProducerState;
 use kafkalog::internal::index::offset::OffsetIndex;
 use kafkalog::internal::index::time::TimeIndex;
 use kafkalog::internal::index::txn::TransactionIndex;
+use kafkalog::internal::io::folder::DiskFolder;
+use kafkalog::internal::io::mapping::ClosedName;
 use kafkalog::internal::log::dir::{LogDir, META_PROPERTIES};
 use serde_json::Value;
 
@@ -43,14 +45,16 @@ fn size(count: usize) -> Option<u64> {
     u64::try_from(count).ok()
 }
 
-/// An index that is mapped or copied.
+/// An index that is mapped or copied. A copy of the file under a deleted one's name may be mapped.
 macro_rules! opened {
     ($index:ty, $path:expr, $base:expr, $is_mapped:expr) => {
         if $is_mapped {
-            #[expect(unsafe_code, reason = "nobody writes to golden files")]
-            // SAFETY: they stay as they are.
-            let index = unsafe { <$index>::map($path, $base) };
-            index.unwrap()
+            let folder = tempfile::tempdir().unwrap();
+            let name = "00000000000000000000.index.deleted";
+            fs::copy($path, folder.path().join(name)).unwrap();
+            let folder = DiskFolder::at(folder.path());
+            let closed = ClosedName::of(&folder, name, None).unwrap();
+            <$index>::map(&closed.open().unwrap(), $base).unwrap()
         } else {
             <$index>::open($path, $base).unwrap()
         }

@@ -6,10 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::common::{files, root};
 
 /// Lowest first; modules of one line are siblings.
-const LAYERS: [&[&str]; 15] = [
+const LAYERS: [&[&str]; 16] = [
     &["types"],
     &["error"],
-    &["io", "compress", "format"],
+    &["format"],
+    &["io", "compress"],
     &["index", "records"],
     &["segment"],
     &["producers"],

@@ -260,7 +260,7 @@ proptest! {
             if !old.is_empty() {
                 fs::write(folder.path().join(name), &old).unwrap();
             }
-            DiskFolder::new(folder.path(), &Disk::default())
+            DiskFolder::at(folder.path())
         });
         let plan = Overlay::new(Arc::new(base)).unwrap();
         let mut here = WritableOffsetIndex::open_in(&disk, name, BASE, max_size).unwrap();

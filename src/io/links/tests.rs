@@ -31,7 +31,7 @@ fn nothing_is_written_through_a_link() {
     let folder = tempfile::tempdir().unwrap();
     let (path, other) = (folder.path().join("a.log"), folder.path().join("other"));
     fs::write(&path, b"hello").unwrap();
-    let storage = DiskFolder::new(folder.path(), &Disk::default());
+    let storage = DiskFolder::at(folder.path());
     let open = || {
         fs::remove_file(&other).ok();
         fs::hard_link(&path, &other).unwrap();

@@ -37,6 +37,10 @@ impl ReadFolder for Overlay {
         }
     }
 
+    fn contains(&self, name: &str) -> Result<bool> {
+        Ok(Self::contains(self, name))
+    }
+
     /// Returns the current time for files that the plan creates.
     fn modified_ms(&self, name: &str) -> Result<TimestampMs> {
         if !Self::contains(self, name) {
@@ -67,6 +71,10 @@ impl ReadFolder for Snapshot {
         self.0.open(name)
     }
 
+    fn contains(&self, name: &str) -> Result<bool> {
+        ReadFolder::contains(&self.0, name)
+    }
+
     fn modified_ms(&self, name: &str) -> Result<TimestampMs> {
         ReadFolder::modified_ms(&self.0, name)
     }
@@ -94,10 +102,6 @@ impl Storage for Overlay {
     ) -> Result<Self::IndexFile<W>> {
         let is_new = !Self::contains(self, name);
         StoredIndex::open(self.open_file(name)?, max_size, is_new)
-    }
-
-    fn contains(&self, name: &str) -> Result<bool> {
-        Ok(Self::contains(self, name))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<bool> {

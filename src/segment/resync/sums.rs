@@ -167,6 +167,7 @@ impl RangeChecksums {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::io::folder::DiskFolder;
     use crate::segment::source::Access;
 
     /// Any range has the checksum that its bytes have when they are summed by themselves.
@@ -178,7 +179,9 @@ mod tests {
             .map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes()[0])
             .collect();
         std::fs::write(&path, &data).unwrap();
-        let mut source = SegmentSource::open(&path, data.len() as u64, Access::Headers).unwrap();
+        let on_disk = DiskFolder::at(folder.path());
+        let mut source =
+            SegmentSource::open(&on_disk, "a.log", data.len() as u64, Access::Headers).unwrap();
         for (mut sums, sum) in [
             (RangeChecksums::legacy(), crc32 as fn(&[u8]) -> u32),
             (RangeChecksums::castagnoli(), crc32c),

@@ -87,6 +87,9 @@ pub(super) fn frame_at(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+
+    use crate::io::folder::DiskReader;
     use crate::segment::source::Access;
 
     #[test]
@@ -96,7 +99,8 @@ mod tests {
         for (zeros, is_seen) in [(0, false), (17, false), (18, true)] {
             std::fs::write(&path, vec![0; zeros]).unwrap();
             let size = zeros as u64;
-            let mut log = SegmentSource::open(&path, size, Access::Records).unwrap();
+            let file = Arc::new(DiskReader::open(&path).unwrap());
+            let mut log = SegmentSource::over(file, size, Access::Records).unwrap();
             let found = frame_at(&mut log, 0, u64::MAX);
             if is_seen {
                 let error = found.unwrap_err().to_string();

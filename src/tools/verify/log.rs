@@ -69,7 +69,7 @@ pub(super) fn check(
     findings: &mut Findings,
 ) -> Result<Summary> {
     let path = segment.path();
-    let source = SegmentSource::open(&path, segment.size, Access::Records);
+    let source = segment.open_by_copy(Access::Records);
     let mut source = match source {
         Ok(source) => source,
         Err(error) => {

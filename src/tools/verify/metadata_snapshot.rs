@@ -14,6 +14,7 @@ use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
 use crate::format::control::ControlType;
 use crate::format::record::Record;
 use crate::io::file::about;
+use crate::io::folder::DiskFolder;
 use crate::segment::LogSegment;
 use crate::segment::source::SegmentSource;
 use crate::types::Position;
@@ -109,7 +110,8 @@ pub(super) fn check(
             return Ok(());
         }
     };
-    let segment = LogSegment::named(Arc::from(folder), name.to_owned(), 0, size, 0);
+    let on_disk = DiskFolder::at(folder);
+    let segment = LogSegment::named(Arc::new(on_disk), name.to_owned(), 0, size, 0);
     let mut frame = ControlRecords::default();
     let mut of_batches = Findings::default();
     log::check(

@@ -26,7 +26,6 @@ use super::txn_index::TxnEntries;
 use crate::error::{Error, Result};
 use crate::format::checkpoint::{EpochEntry, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA};
 use crate::format::file_name::{FileKind, FileName, FileState};
-use crate::io::disk::Disk;
 use crate::io::folder::DiskFolder;
 use crate::io::overlay::Overlay;
 use crate::log::config::LogConfig;
@@ -123,7 +122,7 @@ impl Partition {
 
     /// Tells of a finished swap that a load cannot put in its place.
     fn note_swap(&mut self, path: &Path, base_offset: Offset) {
-        let folder = DiskFolder::new(&self.folder.path, &Disk::default());
+        let folder = DiskFolder::at(&self.folder.path);
         let ended = Overlay::new(Arc::new(folder)).and_then(|plan| {
             let settings = LogConfig::default().segment_settings();
             let name = (base_offset, FileState::Swap);

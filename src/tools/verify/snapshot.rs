@@ -11,7 +11,6 @@ use super::finding::{
 use super::producers::ProducerHistory;
 use crate::error::Result;
 use crate::format::entry::ProducerState;
-use crate::io::disk::Disk;
 use crate::io::folder::DiskFolder;
 use crate::io::storage::read_small;
 use crate::producers::snapshots::MAX_SNAPSHOT;
@@ -26,7 +25,7 @@ pub(super) fn read(
     name: &str,
     findings: &mut Findings,
 ) -> Result<Option<Vec<ProducerState>>> {
-    let files = DiskFolder::new(folder, &Disk::default());
+    let files = DiskFolder::at(folder);
     let found = read_small(&files, name, MAX_SNAPSHOT);
     match found.and_then(|bytes| ProducerState::parse_snapshot(&bytes)) {
         Ok(states) => Ok(Some(states)),

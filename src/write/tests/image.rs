@@ -282,6 +282,10 @@ impl ReadFolder for Image {
         Ok(Arc::new(ImageFile { image, file, path }))
     }
 
+    fn contains(&self, name: &str) -> Result<bool> {
+        Ok(self.device().now.contains_key(name))
+    }
+
     fn modified_ms(&self, _: &str) -> Result<TimestampMs> {
         Ok(0)
     }
@@ -308,10 +312,6 @@ impl Storage for Image {
     ) -> Result<StoredIndex<W, ImageFile>> {
         let is_new = !self.contains(name)?;
         StoredIndex::open(self.open_file(name)?, max_size, is_new)
-    }
-
-    fn contains(&self, name: &str) -> Result<bool> {
-        Ok(self.device().now.contains_key(name))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<bool> {
