@@ -4,6 +4,7 @@
 //! (`RecordBatch.NO_*`).
 
 use std::fmt;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A record's number in its partition.
 pub(crate) type Offset = i64;
@@ -11,6 +12,15 @@ pub(crate) type Offset = i64;
 pub(crate) type Position = u64;
 /// Milliseconds since the epoch, -1 for none.
 pub(crate) type TimestampMs = i64;
+
+/// The system's clock.
+pub(crate) fn now_ms() -> TimestampMs {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| {
+            i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+        })
+}
 
 /// `RecordBatch.NO_TIMESTAMP`
 pub(crate) const NO_TIMESTAMP: TimestampMs = -1;

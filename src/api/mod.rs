@@ -2,58 +2,78 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `config` | [`LogConfig`], a topic's settings |
-//! | `log_dir` | [`LogDir`], the partitions of a log dir |
-//! | `partition_log` | [`PartitionLog`], offsets, timestamps and segments of one partition |
+//! | `index` | indexes, read and written |
+//! | `log_dir` | topics and partitions of a [`LogDir`] |
+//! | `partition_log` | scans of a [`PartitionLog`] |
+//! | `plan` | planned ranges of files, and their division |
 //! | `reader` | [`RecordReader`], an iterator of Arrow record batches |
-//! | `recover` | [`recover()`] and its options |
+//! | `recover` | [`recover()`] |
+//! | `rows` | columns that are read and written |
 //! | `scan` | [`scan()`], [`scan_batches`] and their options |
-//! | `url` | paths that are written as URLs |
+//! | `tables` | Kafka's internal topics |
+//! | `tools` | recover, compact, retain, rewrite, rebuild, verify, explain, dump, cat |
 //! | `writer` | [`LogWriter`], one partition open for writing |
 //!
-//! The types here wrap those of the layers below, which can change without a change of the API.
+//! Types that a layer below defines are re-exported from there. The bindings import nothing else of the crate but `error`
+//! and `types` (`tests/rust/layers.rs`).
 
-mod config;
+#[cfg(feature = "python")]
+pub(crate) mod index;
 mod log_dir;
 mod partition_log;
+#[cfg(feature = "python")]
+pub(crate) mod plan;
 mod reader;
 mod recover;
+#[cfg(feature = "python")]
+pub(crate) mod rows;
 mod scan;
-mod url;
+#[cfg(feature = "python")]
+pub(crate) mod tables;
+#[cfg(feature = "python")]
+pub(crate) mod tools;
 mod writer;
 
-pub use self::config::LogConfig;
-pub use self::log_dir::LogDir;
-pub use self::partition_log::{PartitionLog, Segment};
-#[cfg(feature = "python")]
-pub(crate) use self::reader::Request;
 pub use self::reader::{RecordReader, ScanMetrics};
-pub use self::recover::{RecoverOptions, recover};
+pub use self::recover::recover;
 pub use self::scan::{ScanOptions, scan, scan_batches, scan_log_dirs};
-pub(crate) use self::url::local;
 pub use self::writer::{LogWriter, WriterOptions};
+pub use crate::log::config::LogConfig;
+pub use crate::log::dir::LogDir;
+pub use crate::log::partition::PartitionLog;
+pub use crate::segment::LogSegment as Segment;
+pub use crate::tools::recover::RecoverySettings as RecoverOptions;
+
+/// For the bindings.
+#[cfg(feature = "python")]
+mod bindings {
+    pub(crate) use crate::api::reader::Request;
+    pub(crate) use crate::arrow::append::{Appended, append_rows, append_whole, encode_options};
+    pub(crate) use crate::arrow::encode::{DEFAULT_BATCH_SIZE, Encoder};
+    pub(crate) use crate::format::uuid::Uuid;
+    pub(crate) use crate::io::appender::SyncPolicy;
+    pub(crate) use crate::io::disk::Disk;
+    pub(crate) use crate::io::interrupt::with_cancellation;
+    pub(crate) use crate::io::kept_map::KeptMap;
+    pub(crate) use crate::io::threads::lock;
+    pub(crate) use crate::io::url::local;
+    pub(crate) use crate::log::dir::{CHECKPOINTS, DirState, PartitionFolder};
+    pub(crate) use crate::log::listed::{ListedLog, OffsetAndTimestamp};
+    pub(crate) use crate::scan::verbatim::WholeBatches;
+    pub(crate) use crate::segment::statistics::{SegmentStatistics, Tally};
+    pub(crate) use crate::write::WriteOptions;
+    pub(crate) use crate::write::storage::{Identity, JOB_NOTE, LogDirs, check_names};
+    pub(crate) use crate::write::writer::PartitionWriter;
+}
+#[cfg(feature = "python")]
+pub(crate) use self::bindings::*;
 
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::error::{Error, Result};
-use crate::types::TimestampMs;
-
-/// The path from the root, so that it holds when the process changes its working directory. Links and `..` stay.
-fn absolute(path: &Path) -> Result<PathBuf> {
-    std::path::absolute(local(path)?).map_err(Error::io(path))
-}
+use crate::error::Result;
+use crate::io::url::absolute;
 
 fn absolute_all<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Vec<PathBuf>> {
     let paths = paths.into_iter();
     paths.map(|path| absolute(path.as_ref())).collect()
-}
-
-/// The system's clock.
-pub(crate) fn now_ms() -> TimestampMs {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| {
-            i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
-        })
 }

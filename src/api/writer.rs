@@ -4,18 +4,18 @@ use std::path::Path;
 
 use arrow_array::RecordBatch;
 
-use super::config::LogConfig;
-use super::partition_log::PartitionLog;
-use super::{absolute_all, now_ms};
+use super::absolute_all;
 use crate::arrow::append::{Appended, append_rows, append_whole, encode_options};
 use crate::arrow::encode::{DEFAULT_BATCH_SIZE, Encoder};
 use crate::error::{Error, Result};
 use crate::format::uuid::Uuid;
 use crate::io::appender::SyncPolicy;
 use crate::load::Note;
+use crate::log::config::LogConfig;
+use crate::log::partition::PartitionLog;
 use crate::scan::plan::{PlanOptions, plan_scan};
 use crate::scan::verbatim::WholeBatches;
-use crate::types::{Offset, TopicPartition};
+use crate::types::{Offset, TopicPartition, now_ms};
 use crate::write::WriteOptions;
 use crate::write::storage::Identity;
 use crate::write::writer::PartitionWriter;
@@ -171,7 +171,7 @@ impl LogWriter {
             directory_id: None,
         };
         let topic_id = options.topic_id.as_deref().map(parse_id).transpose()?;
-        let mut how = WriteOptions::new(config.into_inner());
+        let mut how = WriteOptions::new(config);
         if let Some(policy) = options.sync {
             how.sync = policy;
         }

@@ -19,6 +19,7 @@
 //! | [`storage`] | folders and their files, wherever they are |
 //! | [`stored_index`] | index files in any storage |
 //! | `syncing` | syncs beside the work |
+//! | [`url`] | paths that are written as URLs |
 //! | [`words`] | reads that cost one comparison |
 //! | [`region`] | shared bytes, mapped or on the heap, that columns can point into |
 
@@ -41,4 +42,5 @@ pub(crate) mod storage;
 pub(crate) mod stored_index;
 mod syncing;
 pub(crate) mod threads;
+pub(crate) mod url;
 pub(crate) mod words;

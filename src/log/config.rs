@@ -67,7 +67,16 @@ const INTERNAL_SEGMENT_BYTES: &str = "internal.segment.bytes";
 /// Declares [`LogConfig`] from rows of name, field, type, default and parser.
 macro_rules! settings {
     ($($(#[doc = $doc:literal])+ $name:literal $field:ident: $type:ty = $default:expr, $parse:expr;)+) => {
-        /// A topic's settings. Each has Kafka's default unless it is set.
+        /// A topic's settings, by Kafka's names. Settings that are not given have the defaults of Kafka 4.3.
+        ///
+        /// ```
+        /// # fn main() -> Result<(), kafkalog::Error> {
+        /// let config = kafkalog::LogConfig::default()
+        ///     .with("segment.bytes", "268435456")?
+        ///     .with("compression.type", "zstd")?;
+        /// # Ok(())
+        /// # }
+        /// ```
         #[derive(Clone, Debug, PartialEq)]
         pub struct LogConfig {
             $(#[doc = concat!("`", $name, "`:")] $(#[doc = $doc])+ pub $field: $type,)+
@@ -335,6 +344,15 @@ fn throttled(name: &str, value: &str) -> Result<Vec<String>> {
 }
 
 impl LogConfig {
+    /// Sets one setting, as [`LogConfig::set`].
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for an unknown name or a value outside Kafka's bounds.
+    pub fn with(mut self, name: &str, value: &str) -> Result<Self> {
+        self.set(name, value)?;
+        Ok(self)
+    }
+
     /// Kafka's defaults with these settings, checked together.
     ///
     /// # Errors

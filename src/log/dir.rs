@@ -23,6 +23,7 @@ use crate::format::checkpoint::{LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, par
 use crate::format::file_name::{FileKind, FileName, FolderName, FolderState};
 use crate::format::properties::parse_properties;
 use crate::io::file::read_small;
+use crate::io::url::absolute;
 use crate::producers::snapshots::MAX_SNAPSHOT;
 use crate::types::TopicPartition;
 
@@ -148,7 +149,21 @@ impl PartitionFolder {
     }
 }
 
-/// A log dir as it was when it was opened.
+/// One log dir of a broker, as it was when it was opened: a folder of partition folders. Nothing in it is written or
+/// locked.
+///
+/// ```
+/// # fn main() -> Result<(), kafkalog::Error> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/clean-restarts/data-1");
+/// let dir = kafkalog::LogDir::open(path)?;
+/// for topic in dir.topics() {
+///     println!("{topic}: partitions {:?}", dir.partitions(topic));
+/// }
+/// let log = dir.partition("orders", 0)?;
+/// # assert_eq!(log.topic(), "orders");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct LogDir {
     path: PathBuf,
@@ -160,11 +175,22 @@ pub struct LogDir {
 }
 
 impl LogDir {
-    /// Lists the partition folders; anything else in the directory is skipped.
+    /// Lists the partition folders. A folder named like a partition counts if it holds a segment file,
+    /// `partition.metadata` or `leader-epoch-checkpoint`, or if the directory has `meta.properties`, a checkpoint or the
+    /// marker of a clean shutdown. An empty directory may yet become a log dir.
+    ///
+    /// # Errors
+    /// `Io` where `path` is not a directory that can be listed; `InvalidArgument` where it is a partition's folder, or
+    /// holds files, but none of Kafka's: a path that was mistyped or is one folder too high.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Self::list(&absolute(path.as_ref())?)?.ensure_log_dir()
+    }
+
+    /// As [`LogDir::open`], of any directory that is not a partition's folder.
     ///
     /// # Errors
     /// `Io` where `path` is not a directory that can be listed; `InvalidArgument` where it is a partition's folder.
-    pub fn open(path: &Path) -> Result<Self> {
+    pub(crate) fn list(path: &Path) -> Result<Self> {
         let (mut folders, mut links, mut seen) =
             (Vec::new(), BTreeSet::new(), DirTraits::default());
         for entry in fs::read_dir(path).map_err(Error::io(path))? {
@@ -206,17 +232,12 @@ impl LogDir {
         })
     }
 
-    /// Refuses a directory that holds files, but none of Kafka's: a path that was mistyped or is one folder too high.
-    /// An empty directory may yet become a log dir.
-    ///
-    /// # Errors
-    /// `InvalidArgument`.
-    pub fn ensure_log_dir(self) -> Result<Self> {
+    fn ensure_log_dir(self) -> Result<Self> {
         if self.is_foreign {
             let text = format!(
                 "{}: not a log dir: it contains no partition folder and none of a broker's files{}",
                 self.path.display(),
-                hint(&self.path, |path| Self::open(path)
+                hint(&self.path, |path| Self::list(path)
                     .is_ok_and(|dir| dir.is_certain()))
             );
             return Err(Error::InvalidArgument(text));
@@ -232,12 +253,12 @@ impl LogDir {
     /// Refuses a partition's folder; a directory with a broker's file in it need not be listed for that.
     ///
     /// # Errors
-    /// As [`LogDir::open`].
+    /// As [`LogDir::list`].
     pub(crate) fn check(path: &Path) -> Result<()> {
         if has_log_dir_files(path) {
             return Ok(());
         }
-        Self::open(path).map(drop)
+        Self::list(path).map(drop)
     }
 
     /// The directory.
@@ -264,7 +285,7 @@ impl LogDir {
     ///
     /// # Errors
     /// `Io`, or `CorruptIndex` where it is no properties file.
-    pub fn meta(&self) -> Result<Option<BTreeMap<String, String>>> {
+    pub fn meta_properties(&self) -> Result<Option<BTreeMap<String, String>>> {
         read_parsed(&self.path.join(META_PROPERTIES), parse_properties)
     }
 
@@ -276,9 +297,9 @@ impl LogDir {
         read_parsed(&self.path.join(name), parse_offsets)
     }
 
-    /// Returns whether the broker stopped cleanly.
+    /// Returns whether the broker stopped cleanly: the marker `.kafka_cleanshutdown` exists.
     #[must_use]
-    pub fn clean_shutdown(&self) -> bool {
+    pub fn is_clean(&self) -> bool {
         self.path.join(CLEAN_SHUTDOWN).exists()
     }
 
@@ -413,7 +434,7 @@ impl PathKind {
             return Ok(name);
         }
         let mut text = format!("{}: not a partition folder", path.display());
-        match LogDir::open(path).and_then(LogDir::ensure_log_dir) {
+        match LogDir::open(path) {
             Ok(dir) => {
                 if let Some(one) = dir.folders.first() {
                     text = format!("{text}; {} is one", one.path.display());

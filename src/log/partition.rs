@@ -11,6 +11,7 @@ use super::listed::ListedLog;
 use crate::error::Result;
 use crate::format::checkpoint::EpochEntry;
 use crate::format::file_name::FolderName;
+use crate::io::url::absolute;
 use crate::segment::LogSegment;
 use crate::segment::skipping::OnCorrupt;
 use crate::segment::statistics::SegmentStatistics;
@@ -21,11 +22,24 @@ pub use super::listed::{Lookup, OffsetAndTimestamp};
 /// Number of times that the folder may change again before an error is final.
 const RELISTINGS: usize = 8;
 
-/// One partition's log. Nothing is read or locked until a question asks for it.
+/// One partition folder, with the answers that a broker would give after loading it. Nothing in it is written or locked.
 ///
-/// [`PartitionLog::segments`], [`PartitionLog::log_start_offset`] and [`PartitionLog::high_watermark`] are as they were
-/// when the log was opened. Every other answer is that of the folder at the time of the call, if a broker replaced
-/// files.
+/// It can be used while a broker runs: [`PartitionLog::segments`], [`PartitionLog::log_start_offset`] and
+/// [`PartitionLog::high_watermark`] are as they were when the log was opened. Every other answer is that of the folder
+/// at the time of the call, if a broker replaced files.
+///
+/// ```
+/// # fn main() -> Result<(), kafkalog::Error> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/clean-restarts/data-1/orders-0");
+/// let log = kafkalog::PartitionLog::open(path)?;
+/// let end = log.log_end_offset()?;
+/// if let Some(found) = log.lookup(log.log_start_offset())? {
+///     println!("first record at byte {} of segment {}", found.position, found.segment_base_offset);
+/// }
+/// # assert!(end > 0);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct PartitionLog {
     listed: ListedLog,
@@ -37,8 +51,8 @@ impl PartitionLog {
     /// # Errors
     /// `Io` if the folder does not exist, `InvalidArgument` if it is not a partition folder, `CorruptRecord` for a
     /// broken swap file.
-    pub fn open(path: &Path) -> Result<Self> {
-        ListedLog::open(path).map(|listed| Self { listed })
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        ListedLog::open(&absolute(path.as_ref())?).map(|listed| Self { listed })
     }
 
     /// Opens a folder that a listing of its log dir found. `dir` is what the log dir says of its partitions, read once
@@ -71,6 +85,18 @@ impl PartitionLog {
     #[must_use]
     pub const fn name(&self) -> &FolderName {
         self.listed.name()
+    }
+
+    /// The topic.
+    #[must_use]
+    pub fn topic(&self) -> &str {
+        &self.name().topic_partition.topic
+    }
+
+    /// The partition's number.
+    #[must_use]
+    pub const fn partition(&self) -> i32 {
+        self.name().topic_partition.partition
     }
 
     /// The segments in order.
@@ -154,16 +180,26 @@ impl PartitionLog {
     ///
     /// Kafka looks only into the first segment whose largest timestamp is at or after `timestamp`; the file's
     /// modification time stands in where a segment has none. So the answer can be `None` although a later segment has
-    /// such records. `exact` looks at the records of every segment instead.
+    /// such records.
     ///
     /// # Errors
     /// `InvalidArgument` for a negative timestamp; `Io`; corrupt bytes on the way.
     pub fn offset_for_timestamp(
         &self,
         timestamp: TimestampMs,
-        exact: bool,
     ) -> Result<Option<OffsetAndTimestamp>> {
-        self.ask(|log| log.offset_for_timestamp(timestamp, exact))
+        self.ask(|log| log.offset_for_timestamp(timestamp, false))
+    }
+
+    /// The first record at or after `timestamp` among those of every segment, whatever the indexes say.
+    ///
+    /// # Errors
+    /// As [`PartitionLog::offset_for_timestamp`].
+    pub fn exact_offset_for_timestamp(
+        &self,
+        timestamp: TimestampMs,
+    ) -> Result<Option<OffsetAndTimestamp>> {
+        self.ask(|log| log.offset_for_timestamp(timestamp, true))
     }
 
     /// Kafka's answer to which record has the largest timestamp; the first one if several have it.
@@ -260,7 +296,7 @@ mod tests {
         std::fs::rename(file(9), file(12)).unwrap();
         assert_eq!(log.log_end_offset().unwrap(), 12);
         assert_eq!(log.statistics(OnCorrupt::Raise).unwrap().len(), 1);
-        assert_eq!(log.offset_for_timestamp(0, true).unwrap(), None);
+        assert_eq!(log.exact_offset_for_timestamp(0).unwrap(), None);
         assert_eq!(log.offset_of_max_timestamp().unwrap(), None);
         assert_eq!(log.lookup(12).unwrap(), None);
         assert!(matches!(

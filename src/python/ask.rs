@@ -15,10 +15,10 @@ use super::interrupt;
 use super::log::PyDirState;
 use super::reader::on_corrupt_of;
 use super::statistics::plain_sums;
+use crate::api::PartitionLog;
+use crate::api::rows::OnCorrupt;
+use crate::api::tools::{Description, MAX_THREADS, OffsetSpec, PartitionStatistics, ask_all};
 use crate::error::Result;
-use crate::log::partition::PartitionLog;
-use crate::segment::skipping::OnCorrupt;
-use crate::tools::ask::{Description, MAX_THREADS, OffsetSpec, PartitionStatistics, ask_all};
 
 /// Puts the question to the folders of a log dir; the answer of one that cannot be read is the exception.
 fn ask<'py, T: Send, P: IntoPyObjectExt<'py>>(

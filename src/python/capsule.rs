@@ -15,8 +15,7 @@ use pyo3::exceptions::{PyOSError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use crate::arrow::columns::ColumnOptions;
-use crate::arrow::schema::{Column, Layout, TimestampUnit};
+use crate::api::rows::{Column, ColumnOptions, Layout, TimestampUnit};
 
 const SCHEMA: &CStr = c"arrow_schema";
 const STREAM: &CStr = c"arrow_array_stream";

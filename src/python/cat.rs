@@ -6,13 +6,13 @@ use pyo3::types::PyBytes;
 
 use super::capsule;
 use super::errors::into_py;
+use crate::api::tools::{RecordText, RowText};
 use crate::error::Result;
-use crate::tools::{cat, row_text};
 
 /// Formatter of `cat` for records: by a format string, or as JSON without one.
 #[pyclass(name = "RecordText", frozen, module = "kafkalog._core")]
 #[derive(Debug)]
-pub(super) struct PyRecordText(cat::RecordText);
+pub(super) struct PyRecordText(RecordText);
 
 #[pymethods]
 impl PyRecordText {
@@ -20,10 +20,8 @@ impl PyRecordText {
     #[pyo3(signature = (template=None, *, null=""))]
     fn new(template: Option<&str>, null: &str) -> PyResult<Self> {
         match template {
-            Some(template) => cat::RecordText::parse(template, null)
-                .map_err(into_py)
-                .map(Self),
-            None => Ok(Self(cat::RecordText::json())),
+            Some(template) => RecordText::parse(template, null).map_err(into_py).map(Self),
+            None => Ok(Self(RecordText::json())),
         }
     }
 
@@ -46,14 +44,14 @@ impl PyRecordText {
 /// Formatter of `export` for rows: as JSON lines or CSV.
 #[pyclass(name = "RowText", frozen, module = "kafkalog._core")]
 #[derive(Debug)]
-pub(super) struct PyRowText(row_text::RowText);
+pub(super) struct PyRowText(RowText);
 
 #[pymethods]
 impl PyRowText {
     #[new]
     #[pyo3(signature = (form, *, text=false))]
     fn new(form: &str, text: bool) -> Self {
-        Self(row_text::RowText {
+        Self(RowText {
             is_csv: form == "csv",
             as_text: text,
         })

@@ -10,8 +10,8 @@ use pyo3::types::PyBytes;
 
 use super::errors::{into_py, of_panic};
 use super::interrupt::with_signals;
-use crate::tables::topic::Topic;
-use crate::tools::dump::{Options, PrintedAs};
+use crate::api::tables::Topic;
+use crate::api::tools::{self, DumpOptions, PrintedAs};
 
 /// The most bytes written at once.
 const CHUNK: usize = 1 << 20;
@@ -80,7 +80,7 @@ fn topic(name: &str) -> PyResult<Topic> {
 #[pyo3(signature = (
     files, fd, error_fd, *, print_data_log = false, deep_iteration = false, skip_record_metadata = false,
     verify_index_only = false, index_sanity_check = false, max_bytes = None,
-    max_message_size = Options::MAX_MESSAGE_SIZE, key_decoder = "string", value_decoder = "string",
+    max_message_size = DumpOptions::MAX_MESSAGE_SIZE, key_decoder = "string", value_decoder = "string",
     topic_decoder = None,
 ))]
 #[expect(
@@ -105,7 +105,7 @@ pub(super) fn dump(
     value_decoder: &str,
     topic_decoder: Option<&str>,
 ) -> PyResult<bool> {
-    let options = Options {
+    let options = DumpOptions {
         print_data_log,
         deep_iteration,
         skip_record_metadata,
@@ -121,7 +121,7 @@ pub(super) fn dump(
     let (dumped, heard) = py.detach(|| {
         with_signals(|| {
             catch_unwind(AssertUnwindSafe(|| {
-                crate::tools::dump::dump(&files, &options, &mut out, &mut err)
+                tools::dump(&files, &options, &mut out, &mut err)
             }))
         })
     });

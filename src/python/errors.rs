@@ -9,8 +9,8 @@ use pyo3::exceptions::{PyKeyboardInterrupt, PyMemoryError, PyOSError, PyValueErr
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
+use crate::api::rows::{OnCorrupt, is_damage};
 use crate::error::{Error, Fault, Refusal};
-use crate::segment::skipping::{OnCorrupt, is_damage};
 
 /// The exception for an error.
 pub(super) fn to_py(error: &Error) -> PyErr {

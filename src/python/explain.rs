@@ -13,9 +13,7 @@ use super::errors::{exceptions, into_py};
 use super::rows::{Partial, PyRows};
 use super::tools::{by_topic, run};
 use super::writer::{Settings, config_of};
-use crate::tools::explain::table::table;
-use crate::tools::explain::usage::usage;
-use crate::tools::explain::{self as explaining, ExplainOptions};
+use crate::api::tools::{self, ExplainOptions, segments_table, usage};
 
 /// Explains why each segment of a log dir or a partition is still here.
 #[pyfunction]
@@ -33,8 +31,8 @@ pub(super) fn explain(
         now_ms,
     };
     let step = || {
-        let (rows, unread) = explaining::explain(&path, &options)?;
-        Ok((table(&rows, now_ms)?, unread))
+        let (rows, unread) = tools::explain(&path, &options)?;
+        Ok((segments_table(&rows, now_ms)?, unread))
     };
     let (rows, unread) = run(py, step)?;
     Ok((PyRows(rows), exceptions(py, unread)))

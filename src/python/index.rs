@@ -15,16 +15,13 @@ use pyo3::types::PyCapsule;
 
 use super::capsule;
 use super::errors::into_py;
+use crate::api::index::{
+    AbortedTxn, OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset,
+    TransactionIndex as ReadTxnIndex, TransactionIndexFile, WritableOffsetIndex, WritableTimeIndex,
+    base_offset, collect_aborted,
+};
+use crate::api::{Disk, lock};
 use crate::error::{Error, Result};
-use crate::format::entry::{AbortedTxn, OffsetPosition, TimestampOffset};
-use crate::format::file_name::base_offset;
-use crate::index::offset::OffsetIndex;
-use crate::index::time::TimeIndex;
-use crate::index::txn::{TransactionIndex as ReadTxnIndex, TransactionIndexFile, collect_aborted};
-use crate::index::writable::offset::WritableOffsetIndex;
-use crate::index::writable::time::WritableTimeIndex;
-use crate::io::disk::Disk;
-use crate::io::threads::lock;
 
 /// An entry as Python sees it: (offset, position) or (timestamp, offset).
 type IndexPair = (i64, i64);

@@ -11,9 +11,9 @@ use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 
 use super::errors::into_py;
+use crate::api::tools::Progress;
+use crate::api::with_cancellation;
 use crate::error::Result;
-use crate::io::interrupt;
-use crate::tools::progress::Progress;
 
 /// Interval at which Python checks for signals. The check takes the interpreter, which other threads may hold.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -120,7 +120,7 @@ pub(super) fn with_progress<T>(
         last: Instant::now(),
         is_deaf: false,
     };
-    let answer = interrupt::with_cancellation(move || signals.arrived(), work);
+    let answer = with_cancellation(move || signals.arrived(), work);
     let raised = raised.take();
     (answer, raised)
 }

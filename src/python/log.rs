@@ -17,21 +17,16 @@ use super::interrupt;
 use super::range::{PyPartitionRange, ranges_of};
 use super::reader::on_corrupt_of;
 use super::statistics::{PlainSums, plain_sums};
-use crate::api;
-use crate::error::Result;
-use crate::log::dir::{self, CHECKPOINTS};
-use crate::log::listed::ListedLog;
-use crate::log::output;
-use crate::log::partition;
-use crate::scan::bounds::{self as ranging, PartitionBounds};
-use crate::scan::divide as dividing;
-use crate::scan::pieces::{NoIndexEntry, Pieces};
-use crate::scan::plan::{
-    self as planning, ByPartition, Ending, IsolationLevel, Partitions, PlanOptions, Pruning,
-    Starting, Timestamp,
+use crate::api::plan::{
+    self as planning, ByPartition, Ending, IsolationLevel, NoIndexEntry, PartitionBounds,
+    Partitions, Pieces, PlanOptions, Pruning, Starting, Timestamp, TimestampBounds,
 };
-use crate::segment::filter::TimestampBounds;
-use crate::tools::ask::PartitionStatistics;
+use crate::api::tools::{self, PartitionStatistics};
+use crate::api::{
+    CHECKPOINTS, DirState, ListedLog, LogDir, OffsetAndTimestamp, PartitionFolder, PartitionLog,
+    local,
+};
+use crate::error::Result;
 use crate::types::TopicPartition;
 
 type Nested = BTreeMap<String, BTreeMap<i32, i64>>;
@@ -230,7 +225,7 @@ pub(super) fn bounds(
         },
         ..PlanOptions::default()
     };
-    let found = interrupt::detach(py, || ranging::bounds(&paths, &options))?;
+    let found = interrupt::detach(py, || planning::bounds(&paths, &options))?;
     let plain = |b: PartitionBounds| {
         let folder = b.folder.into_os_string();
         (folder, b.topic, b.partition, b.start_offset, b.end_offset)
@@ -241,21 +236,21 @@ pub(super) fn bounds(
 /// The path of a `file:` URL, or the path itself; other URLs are refused.
 #[pyfunction]
 pub(super) fn local_path(path: PathBuf) -> PyResult<OsString> {
-    let local = api::local(&path).map_err(into_py)?;
+    let local = local(&path).map_err(into_py)?;
     Ok(local.into_owned().into_os_string())
 }
 
 /// Refuses an output path that lies where a broker looks for logs.
 #[pyfunction]
 pub(super) fn check_output(py: Python<'_>, out: PathBuf, sources: Vec<PathBuf>) -> PyResult<()> {
-    py.detach(|| output::check_output(&out, &sources, None))
+    py.detach(|| tools::check_output(&out, &sources, None))
         .map_err(into_py)
 }
 
 /// Refuses a log dir to be written that lies among logs.
 #[pyfunction]
 pub(super) fn check_log_dir(py: Python<'_>, path: PathBuf) -> PyResult<()> {
-    py.detach(|| output::check_log_dir(&path)).map_err(into_py)
+    py.detach(|| tools::check_log_dir(&path)).map_err(into_py)
 }
 
 /// Divides planned ranges into pieces of about this many bytes, at batches that an index entry names and the log
@@ -282,14 +277,14 @@ pub(super) fn divide(
     planned: &PyPartitionRange,
     borders: Vec<i64>,
 ) -> PyResult<Vec<PyPartitionRange>> {
-    let parts = interrupt::detach(py, || dividing::divide(&planned.0, &borders))?;
+    let parts = interrupt::detach(py, || planning::divide(&planned.0, &borders))?;
     Ok(parts.into_iter().map(PyPartitionRange).collect())
 }
 
 /// A log dir as it was when it was opened.
 #[pyclass(name = "LogDir", frozen, module = "kafkalog._core")]
 pub(super) struct PyLogDir {
-    dir: dir::LogDir,
+    dir: LogDir,
 }
 
 #[pymethods]
@@ -298,11 +293,10 @@ impl PyLogDir {
     #[pyo3(signature = (path, *, allow_others=false))]
     fn new(py: Python<'_>, path: PathBuf, allow_others: bool) -> PyResult<Self> {
         let dir = interrupt::detach(py, || {
-            let dir = dir::LogDir::open(&path)?;
             if allow_others {
-                Ok(dir)
+                LogDir::list(&path)
             } else {
-                dir.ensure_log_dir()
+                LogDir::open(&path)
             }
         })?;
         Ok(Self { dir })
@@ -315,7 +309,7 @@ impl PyLogDir {
 
     #[getter]
     fn meta(&self, py: Python<'_>) -> PyResult<Option<BTreeMap<String, String>>> {
-        py.detach(|| self.dir.meta()).map_err(into_py)
+        py.detach(|| self.dir.meta_properties()).map_err(into_py)
     }
 
     #[getter]
@@ -335,11 +329,11 @@ impl PyLogDir {
 
     #[getter]
     fn clean_shutdown(&self, py: Python<'_>) -> bool {
-        py.detach(|| self.dir.clean_shutdown())
+        py.detach(|| self.dir.is_clean())
     }
 
     fn folders(&self) -> Vec<(OsString, String, i32, &'static str)> {
-        let plain = |f: &dir::PartitionFolder| {
+        let plain = |f: &PartitionFolder| {
             let TopicPartition { topic, partition } = f.name.topic_partition.clone();
             let path = f.path.clone().into_os_string();
             (path, topic, partition, f.name.state.name())
@@ -368,7 +362,7 @@ type ReplicaIdentity = (
 );
 
 /// Reads a folder's small files. One that is damaged does not hide the others.
-fn identity(folder: &dir::PartitionFolder, state: &dir::DirState) -> ReplicaIdentity {
+fn identity(folder: &PartitionFolder, state: &DirState) -> ReplicaIdentity {
     let log = match ListedLog::open_in(&folder.path, folder.name.clone(), state) {
         Ok(log) => log,
         Err(error) => return (None, 0, None, vec![], vec![], vec![error.to_string()]),
@@ -398,26 +392,26 @@ fn identity(folder: &dir::PartitionFolder, state: &dir::DirState) -> ReplicaIden
 type CheckpointEntries = BTreeMap<&'static str, Vec<(String, i32, i64)>>;
 type Answer = (i64, i64, Option<i32>);
 
-fn answer(found: partition::OffsetAndTimestamp) -> Answer {
+fn answer(found: OffsetAndTimestamp) -> Answer {
     (found.offset, found.timestamp, found.leader_epoch)
 }
 
 /// Facts about the partitions of a log dir, for opening many of them.
 #[pyclass(name = "DirState", frozen, module = "kafkalog._core")]
-pub(super) struct PyDirState(pub(super) dir::DirState);
+pub(super) struct PyDirState(pub(super) DirState);
 
 #[pymethods]
 impl PyDirState {
     #[new]
     fn new(py: Python<'_>, log_dir: PathBuf) -> Self {
-        Self(py.detach(|| dir::DirState::read(&log_dir)))
+        Self(py.detach(|| DirState::read(&log_dir)))
     }
 }
 
 /// A partition folder as it was when it was opened.
 #[pyclass(name = "PartitionLog", frozen, module = "kafkalog._core")]
 pub(super) struct PyPartitionLog {
-    log: partition::PartitionLog,
+    log: PartitionLog,
 }
 
 #[pymethods]
@@ -431,8 +425,8 @@ impl PyPartitionLog {
     ) -> PyResult<Self> {
         let state = log_dir.as_ref().map(|state| &state.0);
         let log = interrupt::detach(py, || match state {
-            Some(state) => partition::PartitionLog::open_in(&path, state),
-            None => partition::PartitionLog::open(&path),
+            Some(state) => PartitionLog::open_in(&path, state),
+            None => PartitionLog::open(&path),
         })?;
         Ok(Self { log })
     }
@@ -444,12 +438,12 @@ impl PyPartitionLog {
 
     #[getter]
     fn topic(&self) -> &str {
-        &self.log.name().topic_partition.topic
+        self.log.topic()
     }
 
     #[getter]
     fn partition(&self) -> i32 {
-        self.log.name().topic_partition.partition
+        self.log.partition()
     }
 
     #[getter]
@@ -522,8 +516,14 @@ impl PyPartitionLog {
         timestamp: i64,
         exact: bool,
     ) -> PyResult<Option<Answer>> {
-        interrupt::detach(py, || self.log.offset_for_timestamp(timestamp, exact))
-            .map(|found| found.map(answer))
+        let found = interrupt::detach(py, || {
+            if exact {
+                self.log.exact_offset_for_timestamp(timestamp)
+            } else {
+                self.log.offset_for_timestamp(timestamp)
+            }
+        });
+        found.map(|found| found.map(answer))
     }
 
     fn offset_of_max_timestamp(&self, py: Python<'_>) -> PyResult<Option<Answer>> {

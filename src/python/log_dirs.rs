@@ -11,9 +11,7 @@ use std::sync::Mutex;
 use pyo3::prelude::*;
 
 use super::errors::into_py;
-use crate::io::disk::Disk;
-use crate::io::threads::lock;
-use crate::write::storage::{Identity, LogDirs};
+use crate::api::{Disk, Identity, LogDirs, lock};
 
 /// Log dirs that this process has locked.
 #[pyclass(frozen, module = "kafkalog._core")]

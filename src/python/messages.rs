@@ -11,11 +11,9 @@ use pyo3::prelude::*;
 
 use super::errors::into_py;
 use super::interrupt;
+use crate::api::Disk;
+use crate::api::tables::{KeyAndValue, NewSnapshot, Spelled, Topic, encode, write_snapshot};
 use crate::error::{Error, Result};
-use crate::io::disk::Disk;
-use crate::tables::new_record::{KeyAndValue, encode};
-use crate::tables::new_snapshot::{NewSnapshot, Spelled, write};
-use crate::tables::topic::Topic;
 
 /// Encodes key and value of a record of an internal topic.
 #[pyfunction]
@@ -60,5 +58,7 @@ pub(super) fn write_metadata_snapshot(
         timestamp,
         voters: voters.as_deref(),
     };
-    interrupt::detach(py, || write(&Disk::default(), &folder, &snapshot, &records))
+    interrupt::detach(py, || {
+        write_snapshot(&Disk::default(), &folder, &snapshot, &records)
+    })
 }

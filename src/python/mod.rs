@@ -73,7 +73,7 @@ mod _core {
     #[pymodule_init]
     fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
         m.add("__version__", env!("CARGO_PKG_VERSION"))?;
-        m.add("JOB_NOTE", crate::write::storage::JOB_NOTE)?;
+        m.add("JOB_NOTE", crate::api::JOB_NOTE)?;
         m.add(
             "build_profile",
             if cfg!(debug_assertions) {

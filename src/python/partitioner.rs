@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use super::capsule;
 use super::errors::into_py;
 use super::index::IndexColumns;
-use crate::arrow::encode;
+use crate::api::rows;
 
 /// The partitions of the keys in the column `key`, as a column `partition`.
 #[pyfunction]
@@ -26,7 +26,7 @@ pub(super) fn partition_for_key(
                 let batch = batch.map_err(capsule::raised)?;
                 let keys = batch.column_by_name("key");
                 let keys = keys.ok_or_else(|| PyValueError::new_err("no column 'key'"))?;
-                encode::partition_for_key(keys, partitions).map_err(into_py)
+                rows::partition_for_key(keys, partitions).map_err(into_py)
             })
             .collect()
     });

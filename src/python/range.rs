@@ -11,22 +11,23 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-use crate::io::kept_map::KeptMap;
-use crate::scan::range::{self, Cut};
-use crate::segment::filter::{AbortedRange, TimestampBounds};
+use crate::api::KeptMap;
+use crate::api::plan::{
+    AbortedRange, Cut, NO_PARTITION, PartitionRange, SegmentRange, TimestampBounds,
+};
 
 /// One `.log` file, or a piece of it, as it was at planning.
 #[pyclass(name = "SegmentRange", frozen, eq, module = "kafkalog._core")]
 #[derive(PartialEq, Eq)]
-pub(super) struct PySegmentRange(range::SegmentRange);
+pub(super) struct PySegmentRange(SegmentRange);
 
 /// Consecutive segments of one partition, and which records of them count.
 #[pyclass(name = "PartitionRange", frozen, eq, module = "kafkalog._core")]
 #[derive(PartialEq, Eq)]
-pub(super) struct PyPartitionRange(pub(super) range::PartitionRange);
+pub(super) struct PyPartitionRange(pub(super) PartitionRange);
 
 /// The core's ranges in these.
-pub(super) fn ranges_of(planned: &[Py<PyPartitionRange>]) -> Vec<range::PartitionRange> {
+pub(super) fn ranges_of(planned: &[Py<PyPartitionRange>]) -> Vec<PartitionRange> {
     planned.iter().map(|each| each.get().0.clone()).collect()
 }
 
@@ -71,7 +72,7 @@ impl PySegmentRange {
         end_position: Option<u64>,
         end_offset: Option<i64>,
     ) -> Self {
-        Self(range::SegmentRange {
+        Self(SegmentRange {
             base_offset,
             file_name,
             size,
@@ -191,7 +192,7 @@ impl PyPartitionRange {
         min_timestamp: Option<i64>,
         max_timestamp: Option<i64>,
     ) -> Self {
-        Self(range::PartitionRange {
+        Self(PartitionRange {
             folder: folder.into(),
             topic,
             partition,
@@ -245,7 +246,7 @@ impl PyPartitionRange {
 
     /// The same with other segments.
     fn with_segments(&self, segments: Vec<Py<PySegmentRange>>) -> Self {
-        Self(range::PartitionRange {
+        Self(PartitionRange {
             segments: segments.iter().map(|each| each.get().0.clone()).collect(),
             folder: self.0.folder.clone(),
             topic: self.0.topic.clone(),
@@ -256,9 +257,9 @@ impl PyPartitionRange {
 
     /// The same of another topic and partition; None for what is unknown, whose column is null.
     fn with_name(&self, topic: Option<String>, partition: Option<i32>) -> Self {
-        Self(range::PartitionRange {
+        Self(PartitionRange {
             topic: topic.unwrap_or_default(),
-            partition: partition.unwrap_or(range::NO_PARTITION),
+            partition: partition.unwrap_or(NO_PARTITION),
             ..self.0.clone()
         })
     }
@@ -334,7 +335,7 @@ pub(super) fn range_from_plain(plain: &Bound<'_, PyAny>) -> PyResult<PyPartition
     );
     let (folder, topic, partition, start_offset, end_offset, segments, min, max): Plain<'_> =
         as_tuple(plain)?.extract()?;
-    Ok(PyPartitionRange(range::PartitionRange {
+    Ok(PyPartitionRange(PartitionRange {
         folder: folder.into(),
         topic,
         partition,
@@ -378,10 +379,7 @@ fn name_of(base_offset: i64) -> String {
     format!("{base_offset:020}.log")
 }
 
-fn segment_to_plain<'py>(
-    py: Python<'py>,
-    segment: &range::SegmentRange,
-) -> PyResult<Bound<'py, PyTuple>> {
+fn segment_to_plain<'py>(py: Python<'py>, segment: &SegmentRange) -> PyResult<Bound<'py, PyTuple>> {
     let is_whole = !segment.is_active
         && segment.start_position == 0
         && segment.start_offset == segment.base_offset
@@ -407,11 +405,11 @@ fn segment_to_plain<'py>(
         .into_pyobject(py)
 }
 
-fn segment_from_plain(plain: &Bound<'_, PyAny>) -> PyResult<range::SegmentRange> {
+fn segment_from_plain(plain: &Bound<'_, PyAny>) -> PyResult<SegmentRange> {
     let plain = as_tuple(plain)?;
     if plain.len() == WHOLE_LEN {
         let (base_offset, size, next_base_offset): Whole = plain.extract()?;
-        return Ok(range::SegmentRange {
+        return Ok(SegmentRange {
             base_offset,
             file_name: name_of(base_offset),
             size,

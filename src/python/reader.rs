@@ -19,18 +19,13 @@ use super::capsule;
 use super::errors::{into_py, of_read, way_on};
 use super::interrupt;
 use super::range::{PyPartitionRange, ranges_of};
-use crate::api::{RecordReader, Request, ScanMetrics};
-use crate::arrow::columns::ColumnOptions;
-use crate::arrow::lost::{lost_batch, lost_schema};
-use crate::arrow::schema::{Column, Layout, TimestampUnit, record_schema};
+use crate::api::rows::{
+    Column, ColumnOptions, HeaderBounds, Latest, Layout, LostRange, OnCorrupt, ReadOptions,
+    TimestampUnit, lost_batch, lost_schema, record_schema,
+};
+use crate::api::tables::AllRefused;
+use crate::api::{RecordReader, Request, ScanMetrics, lock};
 use crate::error::{Error, Result};
-use crate::io::threads::lock;
-use crate::scan::latest::Latest;
-use crate::scan::lost::LostRange;
-use crate::segment::filter::HeaderBounds;
-use crate::segment::reader::ReadOptions;
-use crate::segment::skipping::OnCorrupt;
-use crate::tables::metadata_state::AllRefused;
 
 /// Shared by the stream and the object that it was taken from.
 #[derive(Default)]

@@ -6,18 +6,12 @@ use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::arrow::append::Appended;
-use crate::io::overlay::FileChange;
-use crate::load::Note;
-use crate::log::cleanable::CleanerBound;
-use crate::log::retention::{Rule, SegmentAge};
-use crate::tools::compact::CleanerStats;
-use crate::tools::compact::run::{CompactReport, PartitionCompaction};
-use crate::tools::recover::LeftOut;
-use crate::tools::recover::report::{PartitionReport, RecoveryReport};
-use crate::tools::retain::{PartitionRetention, RetainReport};
-use crate::tools::rewrite::RewriteReport;
-use crate::write::checkpoints::CheckpointChange;
+use crate::api::Appended;
+use crate::api::tools::{
+    CheckpointChange, CleanerBound, CleanerStats, CompactReport, FileChange, LeftOut, Note,
+    PartitionCompaction, PartitionReport, PartitionRetention, RecoveryReport, RetainReport,
+    RewriteReport, Rule, SegmentAge,
+};
 
 /// An instance of a Python class, by keywords.
 macro_rules! instance {

@@ -6,9 +6,8 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use crate::segment::LogSegment;
-use crate::segment::statistics::{SegmentStatistics, Tally};
-use crate::tools::ask::PartitionStatistics;
+use crate::api::tools::PartitionStatistics;
+use crate::api::{Segment, SegmentStatistics, Tally};
 
 /// Log start offset, log end offset, how many segments there are, what they add up to, and what each of them does.
 pub(super) type PlainSums<'py> = (i64, i64, usize, Bound<'py, PyDict>, Vec<Bound<'py, PyDict>>);
@@ -19,7 +18,7 @@ pub(super) fn plain_sums<'py>(
     sums: &PartitionStatistics,
     segments: bool,
 ) -> PyResult<PlainSums<'py>> {
-    let segment = |(segment, sums): &(LogSegment, SegmentStatistics)| {
+    let segment = |(segment, sums): &(Segment, SegmentStatistics)| {
         let dict = PyDict::new(py);
         dict.set_item(intern!(py, "base_offset"), segment.base_offset)?;
         dict.set_item(intern!(py, "file_name"), &segment.file_name)?;

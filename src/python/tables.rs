@@ -10,12 +10,7 @@ use super::interrupt;
 use super::reader::RecordStream;
 use super::rows::{Partial, PyRows};
 use crate::api::Request;
-use crate::tables::coverage::Coverage;
-use crate::tables::metadata_log::{Chosen, LogEnd as Replayed, choose};
-use crate::tables::offset_rows::WantedRows;
-use crate::tables::plan::plan;
-use crate::tables::topic::{Show, Topic};
-use crate::tables::{open_transactions, producers};
+use crate::api::tables::{self, Chosen, Coverage, LogEnd, Show, Topic, WantedRows, choose, plan};
 
 /// Reads and decodes the records of internal topics as a stream; with `embedded` also what consumers wrote into the
 /// records of their classic group.
@@ -58,9 +53,9 @@ pub(super) fn table_metadata(
     partial: bool,
 ) -> PyResult<(RecordStream, ReplayNotes)> {
     let wanted = if history {
-        Replayed::History
+        LogEnd::History
     } else {
-        Replayed::State
+        LogEnd::State
     };
     let chosen = interrupt::detach(py, || {
         let mut chosen = choose(&paths, wanted)?;
@@ -118,7 +113,7 @@ pub(super) fn table_offsets(
     reason = "arguments of Python functions are owned"
 )]
 pub(super) fn table_producers(py: Python<'_>, paths: Vec<PathBuf>) -> PyResult<Partial> {
-    let (rows, unread) = interrupt::detach(py, || producers::producers(&paths))?;
+    let (rows, unread) = interrupt::detach(py, || tables::producers(&paths))?;
     Ok((PyRows(rows), exceptions(py, unread)))
 }
 
@@ -129,7 +124,7 @@ pub(super) fn table_producers(py: Python<'_>, paths: Vec<PathBuf>) -> PyResult<P
     reason = "arguments of Python functions are owned"
 )]
 pub(super) fn table_open_transactions(py: Python<'_>, paths: Vec<PathBuf>) -> PyResult<Partial> {
-    let (rows, unread) = interrupt::detach(py, || open_transactions::open_transactions(&paths))?;
+    let (rows, unread) = interrupt::detach(py, || tables::open_transactions(&paths))?;
     Ok((PyRows(rows), exceptions(py, unread)))
 }
 

@@ -16,16 +16,13 @@ use super::errors::{into_py, of_panic};
 use super::interrupt::{Telling, with_progress};
 use super::report;
 use super::writer::{Clock, Settings, config_of};
+use crate::api::LogConfig;
+use crate::api::rows::OnCorrupt;
+use crate::api::tools::{
+    self, CompactOptions, DEFAULT_PRODUCER_ID_EXPIRATION_MS, Drops, Level, OnLoss, Progress,
+    RebuildOptions, RecoverySettings, RetainOptions, RewriteOptions,
+};
 use crate::error::Result;
-use crate::log::config::LogConfig;
-use crate::producers::DEFAULT_PRODUCER_ID_EXPIRATION_MS;
-use crate::segment::skipping::OnCorrupt;
-use crate::tools::compact::run::{self as compacting, CompactOptions};
-use crate::tools::progress::Progress;
-use crate::tools::rebuild::{self, Level, RebuildOptions};
-use crate::tools::recover::{self as recovering, OnLoss, RecoverySettings};
-use crate::tools::retain::{self as retaining, RetainOptions};
-use crate::tools::rewrite::{self as rewriting, Drops, RewriteOptions};
 
 /// Runs without the interpreter, but with its signal handlers; a panic becomes an error.
 pub(super) fn run<T: Send>(py: Python<'_>, step: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
@@ -101,7 +98,7 @@ pub(super) fn recover(
         out,
         ..RecoverySettings::at(Clock(clock).now_ms()?)
     };
-    let done = run(py, || recovering::recover(&path, &options))?;
+    let done = run(py, || tools::recover(&path, &options))?;
     Ok(report::recovery(py, &done)?.unbind())
 }
 
@@ -142,7 +139,7 @@ pub(super) fn compact(
         progress: Arc::default(),
     };
     let done = run_telling(py, progress, &options.progress, || {
-        compacting::compact(&path, &out, &options)
+        tools::compact(&path, &out, &options)
     })?;
     Ok(report::compaction(py, &done, now_ms)?.unbind())
 }
@@ -180,7 +177,7 @@ pub(super) fn retain(
         progress: Arc::default(),
     };
     let done = run_telling(py, progress, &options.progress, || {
-        retaining::retain(&path, &out, &options)
+        tools::retain(&path, &out, &options)
     })?;
     Ok(report::retention(py, &done, now_ms)?.unbind())
 }
@@ -188,7 +185,7 @@ pub(super) fn retain(
 /// Refuses an output that lies among logs, or holds anything but what a killed run with the same source left.
 #[pyfunction]
 pub(super) fn check_free(py: Python<'_>, source: PathBuf, out: PathBuf) -> PyResult<()> {
-    run(py, || recovering::output::check_out(&source, &out))
+    run(py, || tools::check_out(&source, &out))
 }
 
 /// Half-open ranges of offsets.
@@ -237,7 +234,7 @@ pub(super) fn rewrite(
         ..RewriteOptions::at(now_ms)
     };
     let done = run_telling(py, progress, &options.progress, || {
-        rewriting::rewrite(&path, &out, &options)
+        tools::rewrite(&path, &out, &options)
     })?;
     Ok(report::rewriting(py, &done)?.unbind())
 }
@@ -261,6 +258,6 @@ pub(super) fn rebuild_indexes(
         out,
         ..RebuildOptions::at(Clock(clock).now_ms()?)
     };
-    let done = run(py, || rebuild::rebuild_indexes(&path, &options))?;
+    let done = run(py, || tools::rebuild_indexes(&path, &options))?;
     Ok(report::partition(py, &done)?.unbind())
 }

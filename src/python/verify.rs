@@ -13,11 +13,7 @@ use pyo3::prelude::*;
 use super::errors::into_py;
 use super::rows::PyRows;
 use super::tools::run;
-use crate::tools::progress::Progress;
-use crate::tools::rebuild::Level;
-use crate::tools::verify::finding::CODES;
-use crate::tools::verify::table::table;
-use crate::tools::verify::{self as verifying, VerifyOptions};
+use crate::api::tools::{self, CODES, Code, Level, Progress, VerifyOptions, findings_table};
 
 /// Progress of a verification, readable from another thread.
 #[pyclass(frozen, module = "kafkalog._core")]
@@ -67,14 +63,13 @@ pub(super) fn verify(
         threads,
         progress: progress.map_or_else(Arc::default, |given| Arc::clone(&given.get().inner)),
     };
-    let step = || verifying::verify(&paths, &options).and_then(|found| table(&found));
+    let step = || tools::verify(&paths, &options).and_then(|found| findings_table(&found));
     run(py, step).map(PyRows)
 }
 
 /// Every code with its severity and advice.
 #[pyfunction]
 pub(super) fn verify_codes() -> Vec<(&'static str, &'static str, &'static str)> {
-    let row =
-        |code: &&'static verifying::finding::Code| (code.name, code.severity.name(), code.advice);
+    let row = |code: &&'static Code| (code.name, code.severity.name(), code.advice);
     CODES.iter().map(row).collect()
 }

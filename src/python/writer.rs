@@ -19,19 +19,13 @@ use super::capsule;
 use super::errors::{into_py, of_panic, to_py};
 use super::range::PyPartitionRange;
 use super::report::append_info;
-use crate::api::now_ms;
-use crate::arrow::append::{Appended, append_rows, append_whole, encode_options};
-use crate::arrow::encode::{DEFAULT_BATCH_SIZE, Encoder, check_schema, first_too_large};
+use crate::api::rows::{check_schema, first_too_large};
+use crate::api::{
+    Appended, DEFAULT_BATCH_SIZE, Encoder, Identity, LogConfig, PartitionWriter, SyncPolicy, Uuid,
+    WholeBatches, WriteOptions, append_rows, append_whole, check_names, encode_options, lock,
+};
 use crate::error::{Error, Result};
-use crate::format::uuid::Uuid;
-use crate::io::appender::SyncPolicy;
-use crate::io::threads::lock;
-use crate::log::config::LogConfig;
-use crate::scan::verbatim::WholeBatches;
-use crate::types::{TimestampMs, TopicPartition};
-use crate::write::WriteOptions;
-use crate::write::storage::{Identity, check_names};
-use crate::write::writer::PartitionWriter;
+use crate::types::{TimestampMs, TopicPartition, now_ms};
 
 pub(super) type Settings = Vec<(String, String)>;
 

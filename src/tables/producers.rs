@@ -49,7 +49,7 @@ pub(crate) fn folders(paths: &[PathBuf]) -> Result<Vec<(PathBuf, Vec<PartitionFo
     for path in paths {
         let kind = PathKind::of(path)?;
         if kind == PathKind::LogDir {
-            let dir = LogDir::open(path)?.ensure_log_dir()?;
+            let dir = LogDir::open(path)?;
             let is_live = |folder: &&PartitionFolder| folder.name.state == FolderState::Live;
             let live = dir.folders().iter().filter(is_live).cloned();
             found.push((path.clone(), live.collect()));

@@ -102,7 +102,7 @@ impl OffsetSpec {
                 return Ok(Some(log.log_start_offset()));
             }
             Self::MaxTimestamp => log.offset_of_max_timestamp()?,
-            Self::ForTimestamp(timestamp) => log.offset_for_timestamp(timestamp, false)?,
+            Self::ForTimestamp(timestamp) => log.offset_for_timestamp(timestamp)?,
         };
         match found.map(|found| found.offset) {
             Some(offset) if is_committed && offset >= log.last_stable_offset()? => Ok(None),

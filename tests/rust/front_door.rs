@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BinaryArray, Int64Array, RecordBatch, RecordBatchReader};
 use kafkalog::{
-    EndingOffsets, Error, IsolationLevel, Layout, LogConfig, LogDir, LogWriter, OnLoss,
+    EndingOffsets, Error, IsolationLevel, Layout, LogConfig, LogDir, LogWriter, OnCorrupt, OnLoss,
     PartitionLog, RecordReader, RecoverOptions, ScanOptions, StartingOffsets, SyncPolicy,
     WriterOptions, recover, scan, scan_batches, scan_log_dirs,
 };
@@ -121,9 +121,9 @@ fn one_partition_is_asked_as_a_broker_is() {
     assert!(log.topic_id().unwrap().is_some());
     let segments = log.segments();
     assert!(segments.last().unwrap().is_active);
-    let sums = log.statistics().unwrap();
+    let sums = log.statistics(OnCorrupt::Raise).unwrap();
     assert_eq!(sums.len(), segments.len());
-    let batches: u64 = sums.iter().map(|sum| sum.batches).sum();
+    let batches: u64 = sums.iter().map(|(_, sum)| sum.batches).sum();
     let rows = log.scan_batches(ScanOptions::new()).unwrap();
     let rows: usize = rows.map(|batch| batch.unwrap().num_rows()).sum();
     assert_eq!(u64::try_from(rows).unwrap(), batches);

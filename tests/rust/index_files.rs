@@ -201,9 +201,9 @@ fn checkpoints_are_kafkas() {
             }
             let place = || path.display().to_string();
             let clean = kafkas.remove(".kafka_cleanshutdown").is_some();
-            differences.same(place, dir.clean_shutdown(), clean);
+            differences.same(place, dir.is_clean(), clean);
             if let Some(meta) = kafkas.remove(META_PROPERTIES) {
-                let ours = serde_json::to_value(dir.meta().unwrap().unwrap()).unwrap();
+                let ours = serde_json::to_value(dir.meta_properties().unwrap().unwrap()).unwrap();
                 differences.same(place, ours, meta[0].clone());
             }
             for (file, entries) in kafkas {

@@ -66,7 +66,7 @@ fn time_answers(
                 differences.same(|| place("time -1"), ours, kafkas.map(|k| k.0));
             }
             (None, Some(target)) => {
-                let ours = plain(log.offset_for_timestamp(target, false).unwrap());
+                let ours = plain(log.offset_for_timestamp(target).unwrap());
                 differences.same(|| place(&format!("time {target}")), ours, kafkas);
             }
             (Some("max_timestamp"), _) => {
@@ -173,7 +173,7 @@ fn exact_lookups_by_time_are_a_linear_search() {
                 .iter()
                 .copied()
                 .find(|&(offset, timestamp)| offset >= start && timestamp >= target);
-            let ours = log.offset_for_timestamp(target, true).unwrap();
+            let ours = log.exact_offset_for_timestamp(target).unwrap();
             let ours = ours.map(|found| (found.offset, found.timestamp));
             let place = || format!("{} exact time {target}", case.folder.display());
             differences.same(place, ours, kafkas);
@@ -401,8 +401,8 @@ fn mutated_folders_answer_or_complain() {
                 .step_by(11)
             {
                 if let Some(target) = line["target"].as_i64().filter(|&t| t >= 0) {
-                    check(log.offset_for_timestamp(target, false).err());
-                    check(log.offset_for_timestamp(target, true).err());
+                    check(log.offset_for_timestamp(target).err());
+                    check(log.exact_offset_for_timestamp(target).err());
                 }
             }
         }

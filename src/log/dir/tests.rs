@@ -27,7 +27,7 @@ fn lists_partitions_and_passes_over_the_rest() {
         "c-0",
         "meta.properties",
     ]);
-    let dir = LogDir::open(folder.path()).unwrap();
+    let dir = LogDir::list(folder.path()).unwrap();
     let found: Vec<_> = dir
         .folders()
         .iter()
@@ -40,8 +40,8 @@ fn lists_partitions_and_passes_over_the_rest() {
         ("b-1", "live"),
     ];
     assert_eq!(found, expected.map(|(a, b)| (a.to_owned(), b)));
-    assert_eq!(dir.meta().unwrap(), Some(BTreeMap::new()));
-    assert!(!dir.clean_shutdown());
+    assert_eq!(dir.meta_properties().unwrap(), Some(BTreeMap::new()));
+    assert!(!dir.is_clean());
     assert_eq!(dir.checkpoint(RECOVERY_POINT).unwrap(), None);
 }
 
@@ -57,7 +57,7 @@ fn a_name_alone_makes_no_partition() {
         "logs/t-0/",
     ]);
     let names = |name: &str| {
-        let dir = LogDir::open(&root.path().join(name)).unwrap();
+        let dir = LogDir::list(&root.path().join(name)).unwrap();
         let names = dir.folders().iter();
         let names: Vec<_> = names.map(|f| f.name.topic_partition.to_string()).collect();
         (names.join(" "), dir.ensure_log_dir().is_ok())
@@ -119,7 +119,7 @@ fn a_partition_folder_is_no_log_dir() {
         "data-1/leader-epoch-checkpoint",
         "data-1/meta.properties",
     ]);
-    let open = |name: &str| LogDir::open(&root.path().join(name));
+    let open = |name: &str| LogDir::list(&root.path().join(name));
     for name in ["t-1", "mine"] {
         let error = open(name).unwrap_err();
         assert!(matches!(error, Error::InvalidArgument(_)), "{error}");
@@ -146,7 +146,7 @@ fn a_folder_of_others_is_no_log_dir() {
         "logs/notes.txt",
         "logs/t-0/partition.metadata",
     ]);
-    let open = |name: &str| LogDir::open(&root.path().join(name)).unwrap();
+    let open = |name: &str| LogDir::list(&root.path().join(name)).unwrap();
     for name in ["home", "above", "mixed"] {
         let error = open(name).ensure_log_dir().unwrap_err();
         assert!(error.to_string().contains("not a log dir"), "{error}");
@@ -161,7 +161,7 @@ fn broken_checkpoints_are_none_unless_asked_for() {
     let folder = folder(&["t-0/"]);
     fs::write(folder.path().join(LOG_START), "0\n5\nt 0 1\n").unwrap();
     fs::write(folder.path().join(REPLICATION), "0\n1\nt 0 7\n").unwrap();
-    let dir = LogDir::open(folder.path()).unwrap();
+    let dir = LogDir::list(folder.path()).unwrap();
     assert!(dir.state().log_starts.is_empty());
     assert_eq!(
         dir.state().high_watermarks.unwrap()[&TopicPartition::new("t", 0)],

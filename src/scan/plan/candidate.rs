@@ -65,7 +65,7 @@ pub(super) fn candidates(paths: &[PathBuf], include_inactive: bool) -> Result<Ve
         }
         match kind {
             PathKind::LogDir => {
-                let dir = LogDir::open(path)?.ensure_log_dir()?;
+                let dir = LogDir::open(path)?;
                 let state = Arc::new(dir.state());
                 let live =
                     |f: &&PartitionFolder| include_inactive || f.name.state == FolderState::Live;

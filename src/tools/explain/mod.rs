@@ -143,7 +143,7 @@ pub(crate) fn explain(
             path: path.to_path_buf(),
         }],
         PathKind::LogDir => {
-            let dir = LogDir::open(path)?.ensure_log_dir()?;
+            let dir = LogDir::open(path)?;
             let counts = |folder: &&PartitionFolder| {
                 folder.name.state == FolderState::Live
                     && folder.name.topic_partition.topic != CLUSTER_METADATA_TOPIC

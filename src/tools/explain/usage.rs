@@ -34,7 +34,7 @@ pub(crate) fn usage(path: &Path) -> Result<RecordBatch> {
     let root = match PathKind::of(path)? {
         PathKind::Partition(name) => FolderPlace::of(&name),
         PathKind::LogDir => {
-            let dir = LogDir::open(path)?.ensure_log_dir()?;
+            let dir = LogDir::open(path)?;
             let folders = dir.folders().iter();
             partitions
                 .extend(folders.map(|folder| (folder.path.clone(), FolderPlace::of(&folder.name))));

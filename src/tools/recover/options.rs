@@ -10,10 +10,13 @@ use crate::log::config::LogConfig;
 use crate::log::dir::PartitionFolder;
 use crate::producers::DEFAULT_PRODUCER_ID_EXPIRATION_MS;
 use crate::tools::progress::Progress;
-use crate::types::{Offset, TimestampMs};
+use crate::types::{Offset, TimestampMs, now_ms};
 
 /// Options of a recovery.
+///
+/// By default: in place, according to the log dir's marker and checkpoints, and refusing to lose whole batches.
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct RecoverySettings {
     /// True if the broker stopped cleanly; `None`: as the marker of the log dir says.
     pub clean: Option<bool>,
@@ -42,8 +45,12 @@ pub struct RecoverySettings {
 }
 
 impl RecoverySettings {
+    /// The defaults, at the time of the system's clock.
+    pub fn new() -> Self {
+        Self::at(now_ms())
+    }
+
     /// Kafka's defaults, at this time.
-    #[must_use]
     pub fn at(now_ms: TimestampMs) -> Self {
         Self {
             clean: None,
@@ -61,8 +68,62 @@ impl RecoverySettings {
         }
     }
 
+    /// Sets whether the broker stopped cleanly; by default as the log dir's marker says.
+    pub const fn clean(mut self, clean: bool) -> Self {
+        self.clean = Some(clean);
+        self
+    }
+
+    /// The first offset not known to be on the device, in every partition; by default as the checkpoint says.
+    pub const fn recovery_point(mut self, offset: Offset) -> Self {
+        self.recovery_point = Some(offset);
+        self
+    }
+
+    /// The first offset that a consumer may read, in every partition; by default as the checkpoint says.
+    pub const fn log_start_offset(mut self, offset: Offset) -> Self {
+        self.log_start_offset = Some(offset);
+        self
+    }
+
+    /// The topics' settings; only those of the indexes are used.
+    pub fn config(mut self, config: LogConfig) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// The time by which producers expire; by default the system's clock.
+    pub const fn now_ms(mut self, now_ms: TimestampMs) -> Self {
+        self.now_ms = now_ms;
+        self
+    }
+
+    /// Sets the action if Kafka would not load the log, or would discard whole batches.
+    pub const fn on_loss(mut self, on_loss: OnLoss) -> Self {
+        self.on_loss = on_loss;
+        self
+    }
+
+    /// Reports what would be done and writes nothing.
+    pub const fn dry_run(mut self, dry_run: bool) -> Self {
+        self.dry_run = dry_run;
+        self
+    }
+
+    /// Writes the result into this new directory and leaves the source unchanged.
+    pub fn out(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.out = Some(directory.into());
+        self
+    }
+
     pub(super) fn config_of(&self, partition: &PartitionFolder) -> &LogConfig {
         let topic = &partition.name.topic_partition.topic;
         self.topics.get(topic).unwrap_or(&self.config)
+    }
+}
+
+impl Default for RecoverySettings {
+    fn default() -> Self {
+        Self::new()
     }
 }

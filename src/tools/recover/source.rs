@@ -49,7 +49,7 @@ impl RecoverySource {
 /// The partition folders that a broker loads; not those being deleted, nor the metadata log, which is loaded by other
 /// rules.
 fn partitions(log_dir: &Path) -> Result<(Vec<PartitionFolder>, Vec<PathBuf>)> {
-    let folders = LogDir::open(log_dir)?.ensure_log_dir()?.folders().to_vec();
+    let folders = LogDir::open(log_dir)?.folders().to_vec();
     let (loaded, skipped): (Vec<_>, Vec<_>) = folders.into_iter().partition(|folder| {
         folder.name.state != FolderState::Delete
             && folder.name.topic_partition.topic != CLUSTER_METADATA_TOPIC

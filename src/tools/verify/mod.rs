@@ -144,7 +144,7 @@ impl VerifyTarget {
                 is_whole: false,
             });
         }
-        let dir = LogDir::open(path)?.ensure_log_dir()?;
+        let dir = LogDir::open(path)?;
         Ok(Self {
             state: dir.state(),
             checkpoints: checkpoints::read(path, findings),

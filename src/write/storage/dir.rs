@@ -192,7 +192,7 @@ impl DirHandle {
         if dir.was_clean {
             return Ok(true);
         }
-        let folders = LogDir::open(&self.path)?;
+        let folders = LogDir::list(&self.path)?;
         let mut live = folders
             .folders()
             .iter()

@@ -111,7 +111,7 @@ impl LogDirs {
     /// (`LogManager.nextLogDirs`).
     fn create_folder(&self, name: &str) -> Result<&DirHandle> {
         let counted = self.dirs.iter().map(|dir| {
-            let folders = LogDir::open(&dir.path)?;
+            let folders = LogDir::list(&dir.path)?;
             let counts = |state| matches!(state, FolderState::Live | FolderState::Future);
             let count = folders
                 .folders()

@@ -210,7 +210,14 @@ fn partitions_go_where_there_are_fewest() {
     assert!(matches!(twice, Error::DuplicatePartition { .. }), "{twice}");
     let ids: BTreeSet<_> = paths
         .iter()
-        .map(|path| LogDir::open(path).unwrap().meta().unwrap().unwrap()[DIRECTORY_ID].clone())
+        .map(|path| {
+            LogDir::open(path)
+                .unwrap()
+                .meta_properties()
+                .unwrap()
+                .unwrap()[DIRECTORY_ID]
+                .clone()
+        })
         .collect();
     assert_eq!(ids.len(), 3);
 }
@@ -407,7 +414,10 @@ fn dying_at_any_step_leaves_what_can_be_opened() {
             work(&path, &further, &Disk::default()).unwrap();
             assert!(marked(&path));
             let dir = LogDir::open(&path).unwrap();
-            assert_eq!(dir.meta().unwrap().unwrap()[CLUSTER_ID], "cluster");
+            assert_eq!(
+                dir.meta_properties().unwrap().unwrap()[CLUSTER_ID],
+                "cluster"
+            );
             for name in [RECOVERY_POINT, LOG_START, REPLICATION] {
                 let offsets = dir.checkpoint(name).unwrap().unwrap();
                 let expected = if name == LOG_START { 5 } else { 20 };

@@ -5,6 +5,14 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 
+/// The path from the root, so that it holds when the process changes its working directory. Links and `..` stay.
+///
+/// # Errors
+/// As [`local`]; `Io` without a working directory.
+pub(crate) fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(local(path)?).map_err(Error::io(path))
+}
+
 /// The path of a `file:` URL, or the path itself; any other URL is refused, so that it is never taken for a local folder
 /// of that name.
 ///

@@ -1,0 +1,9 @@
+//! Indexes: offset, time and transaction, read and written.
+
+pub(crate) use crate::format::entry::{AbortedTxn, OffsetPosition, TimestampOffset};
+pub(crate) use crate::format::file_name::base_offset;
+pub(crate) use crate::index::offset::OffsetIndex;
+pub(crate) use crate::index::time::TimeIndex;
+pub(crate) use crate::index::txn::{TransactionIndex, TransactionIndexFile, collect_aborted};
+pub(crate) use crate::index::writable::offset::WritableOffsetIndex;
+pub(crate) use crate::index::writable::time::WritableTimeIndex;
