@@ -1,4 +1,4 @@
-"""Display of objects: one line for ``repr``, a table for notebooks."""
+"""Display of objects: one line for ``repr``, a table for notebooks; and what open files have in common."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from typing_extensions import Self
+
+    from kafkalog.log import PartitionFolder, PartitionLog
+
 _UNITS = ("kB", "MB", "GB", "TB")
 _STEP = 1000
-_LISTED = 5
 
 
 def size(octets: int) -> str:
@@ -30,10 +33,15 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def short_list(names: Sequence[str]) -> str:
-    """Write the first few names, and how many more there are."""
-    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    return ", ".join(names[:_LISTED]) + more
+def short_list(names: Sequence[str], most: int = 5) -> str:
+    """Write the first names, and how many more there are."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def found(partitions: Iterable[PartitionFolder | PartitionLog]) -> str:
+    """Name partitions in an error about one that does not exist."""
+    names = [f"{each.topic}-{each.partition}" for each in partitions]
+    return f"found: {short_list(names, 20) or 'none'}"
 
 
 def html_table(title: str, head: Sequence[str], rows: Iterable[Sequence[Any]], more: str = "") -> str:
@@ -50,9 +58,26 @@ def html_table(title: str, head: Sequence[str], rows: Iterable[Sequence[Any]], m
     return f"<div><p><b>{escape(title)}</b></p>{table}{note}</div>"
 
 
-def refuse_pickling(of: object, reason: str) -> NoReturn:
-    """Say why an object cannot be pickled, and what can be instead."""
-    raise TypeError(f"a kafkalog.{type(of).__name__} cannot be pickled: {reason}")
+class Closing:
+    """Base of what is open until it is closed: a context manager that cannot be pickled."""
+
+    __slots__ = ()
+
+    _NOT_PICKLED: str
+    """Why it is not pickled, and what can be instead."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"a kafkalog.{type(self).__name__} cannot be pickled: {self._NOT_PICKLED}")
+
+    def close(self) -> None:
+        """Close it."""
+        raise NotImplementedError
 
 
 @cache

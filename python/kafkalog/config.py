@@ -136,20 +136,8 @@ class LogConfig:
     def from_kafka(cls, settings: Mapping[str, object]) -> Self:
         """Create one from Kafka's own names and texts, as in a properties file or the output of ``kafka-configs``.
 
-        Parameters
-        ----------
-        settings : mapping of str to str
-            For instance ``{"segment.bytes": "1048576"}``; numbers and booleans are accepted as well.
-
-        Returns
-        -------
-        LogConfig
-            Settings that are not given have Kafka's defaults.
-
-        Raises
-        ------
-        ValueError
-            For an unknown name, or a value outside its bounds.
+        For instance ``{"segment.bytes": "1048576"}``; numbers and booleans are accepted as well. An unknown name, or a
+        value outside its bounds, is a ValueError.
         """
         types = {field.name: str(field.type) for field in fields(cls)}
         found: dict[str, Any] = {}
@@ -166,13 +154,7 @@ class LogConfig:
         return cls(**found)
 
     def to_kafka(self) -> dict[str, str]:
-        """Return the settings that differ from the defaults, with Kafka's own names and texts.
-
-        Returns
-        -------
-        dict of str to str
-            For instance ``{"compression.type": "zstd"}``.
-        """
+        """Return the settings that differ from the defaults, as :meth:`from_kafka` takes them."""
         changed = {}
         for field in fields(self):
             value = getattr(self, field.name)

@@ -5,16 +5,14 @@ After ``OffsetIndex``, ``TimeIndex`` and ``TransactionIndex`` of Kafka's storage
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from kafkalog import _arguments, _core, _reprs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from types import TracebackType
 
     import pyarrow as pa
-    from typing_extensions import Self
 
     from kafkalog.typing import StrPath
 
@@ -89,11 +87,12 @@ _Entry = TypeVar("_Entry", OffsetPosition, TimestampOffset, AbortedTransaction)
 _Pair = TypeVar("_Pair", OffsetPosition, TimestampOffset)
 
 
-class _Entries(Generic[_Entry]):
+class _Entries(_reprs.Closing, Generic[_Entry]):
     """The base of all indexes: a file of ordered entries, open until it is closed."""
 
     __slots__ = ("_core", "_path", "_writable")
 
+    _NOT_PICKLED = "it is an open file; pickle its path"
     _ENTRY: type[_Entry]
     _core: Any
     _path: str
@@ -102,26 +101,12 @@ class _Entries(Generic[_Entry]):
     def __repr__(self) -> str:
         return f"kafkalog.{type(self).__name__}({self._path!r}{', writable=True' if self._writable else ''})"
 
-    def __reduce__(self) -> NoReturn:
-        _reprs.refuse_pickling(self, "it is an open file; pickle its path")
-
     def __len__(self) -> int:
         entries: int = self._core.entries
         return entries
 
     def __iter__(self) -> Iterator[_Entry]:
         return (self.entry(n) for n in range(len(self)))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     @property
     def path(self) -> str:
@@ -140,13 +125,7 @@ class _Entries(Generic[_Entry]):
         return base
 
     def entry(self, n: int) -> _Entry:
-        """Return the n-th entry.
-
-        Raises
-        ------
-        IndexError
-            If there are not so many entries.
-        """
+        """Return the n-th entry; an IndexError if there are not so many."""
         return self._ENTRY(*self._core.entry(_entry(n, len(self))))
 
     def to_arrow(self) -> pa.RecordBatch:
@@ -154,18 +133,7 @@ class _Entries(Generic[_Entry]):
         return _arrow(self._core.to_arrow())
 
     def truncate_to(self, offset: int) -> None:
-        """Remove the entries at or above an offset.
-
-        Parameters
-        ----------
-        offset : int
-            An offset; one above that of the last entry removes nothing.
-
-        Raises
-        ------
-        ValueError
-            If the index was opened for reading.
-        """
+        """Remove the entries at or above an offset; an index that was opened for reading raises a ValueError."""
         self._core.truncate_to(_arguments.integer("offset", offset))
 
     def reset(self) -> None:
@@ -185,13 +153,7 @@ class _Entries(Generic[_Entry]):
         self._core.sanity_check()
 
     def flush(self) -> None:
-        """Flush the entries to disk.
-
-        Raises
-        ------
-        OSError
-            If the device fails.
-        """
+        """Flush the entries to disk."""
         self._core.flush()
 
     def close(self) -> None:
@@ -235,17 +197,9 @@ class _Index(_Entries[_Pair]):
         return self._core.is_full
 
     def lookup_many(self, targets: Iterable[Any]) -> pa.RecordBatch:
-        """Look up many targets.
+        """Look up many targets of ``lookup``, in any order; Arrow and NumPy arrays are accepted as well.
 
-        Parameters
-        ----------
-        targets : iterable of int
-            Targets of ``lookup``, in any order; Arrow and NumPy arrays are accepted as well.
-
-        Returns
-        -------
-        pyarrow.RecordBatch
-            The fields of an entry, one row for each target.
+        The result has the fields of an entry, one row for each target.
         """
         return _arrow(self._core.lookup_many(_values(targets)))
 
@@ -258,17 +212,7 @@ class _Index(_Entries[_Pair]):
         self._core.truncate()
 
     def resize(self, size: int) -> bool:
-        """Set the file's length.
-
-        Parameters
-        ----------
-        size : int
-            Bytes; rounded down to whole entries.
-
-        Returns
-        -------
-        bool
-            Whether the length changed.
+        """Set the file's length in bytes, rounded down to whole entries; return whether it changed.
 
         Raises
         ------
@@ -328,13 +272,7 @@ class OffsetIndex(_Index[OffsetPosition]):
         return self._core.last_entry[0]
 
     def lookup(self, target: int) -> OffsetPosition:
-        """Return the last entry at or below an offset, or the base offset and 0 if there is none.
-
-        Parameters
-        ----------
-        target : int
-            An offset.
-        """
+        """Return the last entry at or below an offset, or the base offset and 0 if there is none."""
         return OffsetPosition(*self._core.lookup(_arguments.integer("target", target)))
 
     def append(self, offset: int, position: int) -> None:
@@ -376,21 +314,7 @@ class OffsetIndex(_Index[OffsetPosition]):
 class TimeIndex(_Index[TimestampOffset]):
     """A segment's ``.timeindex`` file: from times to offsets.
 
-    Parameters
-    ----------
-    path : path
-        The file. With ``writable=True`` it is created if it does not exist.
-    base_offset : int, optional
-        The segment's base offset. Default: from the file's name.
-    max_index_size : int, default 10_485_760
-        Size of a new file in bytes, rounded down to whole entries of 12 (Kafka's ``segment.index.bytes``).
-    writable : bool, default False
-        Whether entries can be added and removed; see `OffsetIndex`.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be opened; ``FileNotFoundError`` if it does not exist and is opened for reading.
+    Parameters and errors are those of :class:`OffsetIndex`; an entry has 12 bytes.
 
     Examples
     --------
@@ -414,13 +338,7 @@ class TimeIndex(_Index[TimestampOffset]):
         return TimestampOffset(*self._core.last_entry)
 
     def lookup(self, target: int) -> TimestampOffset:
-        """Return the last entry at or before a time, or -1 and the base offset if there is none.
-
-        Parameters
-        ----------
-        target : int
-            Milliseconds since the epoch.
-        """
+        """Return the last entry at or before a time in milliseconds, or -1 and the base offset if there is none."""
         return TimestampOffset(*self._core.lookup(_arguments.integer("target", target)))
 
     def maybe_append(
@@ -442,11 +360,8 @@ class TimeIndex(_Index[TimestampOffset]):
 
         Raises
         ------
-        ValueError
-            If the index is full, time or offset decrease, the offset is out of range, or the index was opened for
-            reading.
-        OSError
-            If the disk is full.
+        ValueError, OSError
+            As for :meth:`OffsetIndex.append`; also if the time decreases.
         """
         time = _arguments.integer("timestamp", timestamp)
         self._core.append(
@@ -457,14 +372,7 @@ class TimeIndex(_Index[TimestampOffset]):
 class TransactionIndex(_Entries[AbortedTransaction]):
     """A segment's ``.txnindex`` file: the aborted transactions whose markers are in the segment.
 
-    Parameters
-    ----------
-    path : path
-        The file. With ``writable=True`` it is created with the first entry.
-    base_offset : int, optional
-        The segment's base offset. Default: from the file's name.
-    writable : bool, default False
-        Whether entries can be added and removed; see `OffsetIndex`.
+    The parameters are those of :class:`OffsetIndex`; with ``writable=True`` the file is created with the first entry.
 
     Examples
     --------

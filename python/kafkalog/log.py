@@ -260,18 +260,7 @@ class LogDir:
         return self._core.clean_shutdown
 
     def partitions(self, topic: str | None = None) -> list[PartitionLog]:
-        """Open the live partitions.
-
-        Parameters
-        ----------
-        topic : str, optional
-            Only this topic's.
-
-        Returns
-        -------
-        list of PartitionLog
-            By topic and partition.
-        """
+        """Open the live partitions, or those of one topic, sorted."""
         wanted = _arguments.text("topic", topic)
         opener = PartitionOpener()
         return [opener.open(folder.path) for folder in self._live() if wanted is None or folder.topic == wanted]
@@ -434,54 +423,18 @@ class PartitionLog:
 
     @expand_signature(PartitionScanKeywords)
     def scan(self, *, options: ReadOptions | None = None, **keywords: Unpack[PartitionScanKeywords]) -> RecordReader:
-        """Read the partition's records.
-
-        Parameters
-        ----------
-        options : ReadOptions, optional
-            Several options at once; keywords take precedence.
-        **keywords
-            Those options of :class:`kafkalog.ReadOptions` that do not choose partitions.
-
-        Returns
-        -------
-        RecordReader
-            As of :func:`kafkalog.scan`.
-        """
+        """Read the partition's records, as :func:`kafkalog.scan` with the options that do not choose partitions."""
         chosen = merged("PartitionLog.scan", PartitionScanKeywords.__annotations__, options, {**keywords})
         return record_reader(self._path, chosen)
 
     @expand_signature(BatchRangeKeywords)
     def batches(self, *, options: ReadOptions | None = None, **keywords: Unpack[BatchRangeKeywords]) -> RecordReader:
-        """Read the partition's batches, one row each.
-
-        Parameters
-        ----------
-        options : ReadOptions, optional
-            Several options at once; keywords take precedence.
-        **keywords
-            Where to begin and end, and ``check_crcs``, as for :func:`kafkalog.scan_batches`.
-
-        Returns
-        -------
-        RecordReader
-            As of :func:`kafkalog.scan_batches`.
-        """
+        """Read the partition's batches, one row each, as :func:`kafkalog.scan_batches`."""
         chosen = merged("PartitionLog.batches", BatchRangeKeywords.__annotations__, options, {**keywords})
         return batch_reader(self._path, chosen)
 
     def lookup(self, offset: int) -> Lookup | None:
-        """Find the first record at or after an offset.
-
-        Parameters
-        ----------
-        offset : int
-            Any offset from the log start offset to the log end offset.
-
-        Returns
-        -------
-        Lookup or None
-            None at the log end offset.
+        """Find the first record at or after an offset; None at the log end offset.
 
         Raises
         ------
@@ -515,10 +468,7 @@ class PartitionLog:
     def offset_of_max_timestamp(self) -> OffsetAndTimestamp | None:
         """Find the record with the largest timestamp, as the broker answers ListOffsets: by the time indexes.
 
-        Returns
-        -------
-        OffsetAndTimestamp or None
-            None if no record has a timestamp.
+        None if no record has a timestamp.
         """
         found = self._core.offset_of_max_timestamp()
         return None if found is None else OffsetAndTimestamp(*found)

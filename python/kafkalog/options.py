@@ -158,13 +158,7 @@ class ReadOptions:
         return f"kafkalog.ReadOptions({changed})"
 
     def changed(self) -> dict[str, Any]:
-        """Return the options that differ from their defaults.
-
-        Returns
-        -------
-        dict
-            By name; ``ReadOptions(**changed)`` equals this one.
-        """
+        """Return the options that differ from their defaults; ``ReadOptions(**changed)`` equals this one."""
         given = {field.name: (getattr(self, field.name), field.default) for field in dataclasses.fields(self)}
         return {name: value for name, (value, default) in given.items() if value != default}
 

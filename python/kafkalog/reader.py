@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from threading import RLock
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from kafkalog import _arguments, _core, _reprs
 from kafkalog._loose import Loose, loose, naming, only
@@ -24,7 +24,6 @@ from kafkalog.options import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-    from types import TracebackType
 
     import pandas as pd  # type: ignore[import-untyped]
     import polars as pl
@@ -56,7 +55,7 @@ class _Stream:
         return self._capsule
 
 
-class RecordReader:
+class RecordReader(_reprs.Closing):
     """One pass over records, or over batches, as Arrow.
 
     Both an iterator of ``pyarrow.RecordBatch`` and an Arrow stream: ``pyarrow.table(reader)``,
@@ -75,6 +74,8 @@ class RecordReader:
     ...     for batch in reader:
     ...         print(batch.num_rows)
     """
+
+    _NOT_PICKLED = "it is a one-shot stream; pickle the path and a kafkalog.ReadOptions"
 
     __slots__ = ("_batches", "_closed", "_given", "_kept", "_lock", "_reading", "_stream")
 
@@ -106,9 +107,6 @@ class RecordReader:
             return "closed"
         return "started" if self._given or self._batches is not None else "not started"
 
-    def __reduce__(self) -> NoReturn:
-        _reprs.refuse_pickling(self, "it is a one-shot stream; pickle the path and a kafkalog.ReadOptions")
-
     def __iter__(self) -> Self:
         return self
 
@@ -133,17 +131,6 @@ class RecordReader:
                 self._reading = False
                 if self._closed:
                     self._let_go()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __arrow_c_schema__(self) -> object:
         """Return the schema as an ``arrow_schema`` capsule."""
@@ -266,17 +253,9 @@ class RecordReader:
         return lost_table(self._stream)
 
     def read_all(self) -> pa.Table:
-        """Read the unread rest into a table.
+        """Read the unread rest into a ``pyarrow.Table``, in the batches in which it was read.
 
-        Returns
-        -------
-        pyarrow.Table
-            The rows, in the batches in which they were read.
-
-        Raises
-        ------
-        CorruptRecordError
-            If the log is damaged; other errors of ``kafkalog`` for other reasons.
+        A damaged log raises a :class:`CorruptRecordError`.
         """
         import pyarrow as pa
 
@@ -284,19 +263,9 @@ class RecordReader:
         return pa.Table.from_batches(list(self), schema=self.schema)
 
     def head(self, rows: int = 5) -> pa.Table:
-        """Read the first unread rows into a table, and close the reader.
+        """Read at most this many unread rows into a ``pyarrow.Table``, and close the reader.
 
         ``scan(path, limit=rows)`` decodes less for it.
-
-        Parameters
-        ----------
-        rows : int
-            At most this many.
-
-        Returns
-        -------
-        pyarrow.Table
-            The rows.
         """
         import pyarrow as pa
 
@@ -311,26 +280,12 @@ class RecordReader:
     def to_pandas(self, **options: Any) -> pd.DataFrame:
         """Read the unread rest into a pandas frame.
 
-        Parameters
-        ----------
-        **options
-            Those of ``pyarrow.Table.to_pandas``, for instance ``types_mapper=pandas.ArrowDtype``.
-
-        Returns
-        -------
-        pandas.DataFrame
-            All rows.
+        The options are those of ``pyarrow.Table.to_pandas``, for instance ``types_mapper=pandas.ArrowDtype``.
         """
         return self.read_all().to_pandas(**options)
 
     def to_polars(self) -> pl.DataFrame:
-        """Read the unread rest into a Polars frame.
-
-        Returns
-        -------
-        polars.DataFrame
-            All rows.
-        """
+        """Read the unread rest into a Polars frame."""
         import polars as pl
 
         return pl.DataFrame(self.read_all())

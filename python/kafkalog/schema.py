@@ -24,14 +24,10 @@ class Column(NamedTuple):
 
     Attributes
     ----------
-    name : str
-        As users spell it.
-    arrow : str
-        Its Arrow type, by pyarrow's name; ``timestamp`` and ``headers`` depend on further options.
-    spark : str
-        Its type in Spark's DDL.
-    summary : str
-        What it holds.
+    name, summary : str
+        Its name as users spell it, and what it holds.
+    arrow, spark : str
+        Its types: by pyarrow's name (``timestamp`` and ``headers`` depend on further options), and in Spark's DDL.
     """
 
     name: str
@@ -127,17 +123,8 @@ def record_schema(
 
     Parameters
     ----------
-    columns : iterable of str, optional
-        Names in any order. Default: the first eight.
-    layout : {"binary", "view"}
+    columns, layout, timestamp_unit
         As for ``scan``.
-    timestamp_unit : {"ms", "us"}
-        As for ``scan``.
-
-    Returns
-    -------
-    pyarrow.Schema
-        Names and types.
     """
     import pyarrow as pa
 
@@ -155,17 +142,9 @@ def batch_schema() -> pa.Schema:
 
 
 def spark_ddl(columns: Iterable[str] | str | None = None) -> str:
-    """Return the schema of a scan as Spark DDL.
+    """Return the schema of a scan as Spark DDL, for instance ``"`value` BINARY, `offset` BIGINT"``.
 
-    Parameters
-    ----------
-    columns : iterable of str, optional
-        Names in any order. Default: the first eight.
-
-    Returns
-    -------
-    str
-        For instance ``"`value` BINARY, `offset` BIGINT"``.
+    The default columns are those of :func:`record_schema`.
     """
     names = column_names(columns, tuple(_RECORD)) or DEFAULT_COLUMNS
     return ", ".join(f"`{name}` {_RECORD[name].spark}" for name in names)

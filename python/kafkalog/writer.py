@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from kafkalog import _arguments, _core, _reprs
 from kafkalog._times import to_millis
@@ -20,10 +20,8 @@ from kafkalog.typing import ArrowArrayExportable, ArrowStreamExportable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from datetime import datetime
-    from types import TracebackType
 
     import pyarrow as pa
-    from typing_extensions import Self
 
     from kafkalog.typing import Paths
 
@@ -99,18 +97,7 @@ class AppendInfo:
     seeming_unit: str | None = None
 
     def followed_by(self, other: AppendInfo) -> AppendInfo:
-        """Combine two consecutive appends.
-
-        Parameters
-        ----------
-        other : AppendInfo
-            The later one.
-
-        Returns
-        -------
-        AppendInfo
-            The sum.
-        """
+        """Return the sum of this append and a later one."""
         return AppendInfo(
             other.first_offset if self.batches == 0 else self.first_offset,
             self.last_offset if other.batches == 0 else other.last_offset,
@@ -124,7 +111,7 @@ class AppendInfo:
         )
 
 
-class LogWriter:
+class LogWriter(_reprs.Closing):
     """Writes one partition of a log dir, as its leader or a follower does.
 
     A context manager. Opening takes the lock of the log dir (``.lock``), which keeps out brokers and other writers,
@@ -181,6 +168,8 @@ class LogWriter:
     ...     writer.append(table)
     """
 
+    _NOT_PICKLED = "it holds the lock of its log dir; open one where it is needed"
+
     __slots__ = ("_config", "_extra", "_writer")
 
     def __init__(
@@ -232,18 +221,7 @@ class LogWriter:
     def __repr__(self) -> str:
         return f"<kafkalog.LogWriter {self.path}, {'closed' if self.closed else f'next offset {self.log_end_offset}'}>"
 
-    def __reduce__(self) -> NoReturn:
-        _reprs.refuse_pickling(self, "it holds the lock of its log dir; open one where it is needed")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object = None, *_: object) -> None:
         if kind is None:
             self.close()
             return
@@ -434,26 +412,12 @@ class LogWriter:
     def truncate(self, offset: int) -> bool:
         """Truncate the log so that it ends below an offset; a batch that contains the offset is removed whole.
 
-        Parameters
-        ----------
-        offset : int
-            The first offset to remove.
-
-        Returns
-        -------
-        bool
-            False if the log already ends there or below.
+        Returns False if the log already ends there or below.
         """
         return self._writer.truncate(_arguments.integer("offset", offset, 0))
 
     def truncate_fully(self, offset: int) -> None:
-        """Remove all records and restart, empty, at an offset.
-
-        Parameters
-        ----------
-        offset : int
-            The next offset to be written.
-        """
+        """Remove all records; the next one gets this offset."""
         self._writer.truncate_fully(_arguments.integer("offset", offset, 0))
 
     def delete_records(self, before: int) -> bool:
@@ -477,10 +441,7 @@ class LogWriter:
         return self._writer.delete_records(_arguments.integer("before", before, 0))
 
     def close(self) -> None:
-        """Flush everything to disk, mark a clean shutdown, and release the lock.
-
-        Closing twice does nothing.
-        """
+        """Flush everything to disk, mark a clean shutdown, and release the lock. Closing twice does nothing."""
         self._writer.close()
 
 

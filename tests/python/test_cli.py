@@ -30,7 +30,7 @@ from kafkalog import _core
 from kafkalog._encoding import text_of
 from kafkalog._export_files import Files
 from kafkalog._times import format_time
-from kafkalog.cli.export import Progress
+from kafkalog.cli._progress import Progress
 from kafkalog.cli.main import COMMANDS, main
 from kafkalog.schema import record_schema
 
@@ -69,6 +69,17 @@ def orders() -> corpus.Columns:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help(command: str) -> None:
     assert "usage: kafkalog" in out(command, "--help")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_is_as_wide_as_the_terminal(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main([command, "--help"]) == 0
+    # An example is one line.
+    lines = [line for line in capsys.readouterr().out.splitlines() if not line.startswith("  kafkalog ")]
+    assert max(map(len, lines)) <= 80
 
 
 def test_version_and_list_of_commands() -> None:

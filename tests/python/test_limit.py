@@ -34,6 +34,8 @@ def test_a_limit_counts_what_the_other_options_choose() -> None:
         kafkalog.scan(DATA, limit=-1)
     with pytest.raises(TypeError, match="unexpected keyword argument 'limit'"):
         kafkalog.dataset(DATA, limit=5)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match=r"scan_polars\(\) got an unexpected keyword argument 'limit'"):
+        kafkalog.scan_polars(DATA, limit=5)
 
 
 def test_a_limit_decodes_no_more_than_it_needs() -> None:

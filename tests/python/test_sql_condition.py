@@ -30,6 +30,7 @@ REFUSED = {
     "true limit 1": "one expression",
     "true, false": "one expression",
     "true as x": "one expression",
+    "offset > 5": 'write the column offset as "offset"',
     "select true": "one expression",
     "copy (select 1) to 'x.csv'": "one expression",
     "attach 'x.db'": "attach",

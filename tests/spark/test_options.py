@@ -15,6 +15,7 @@ import kafkalog.spark
 from kafkalog.spark import read
 from kafkalog.spark.columns import DEFAULT_COLUMNS, SPARK_TYPES, schema
 from kafkalog.spark.option_names import IGNORED, KNOWN, REFUSED
+from kafkalog.spark.planner import plan_read
 from kafkalog.spark.source_options import Bound, SourceOptions, parse, parse_columns, parse_paths
 
 if TYPE_CHECKING:
@@ -430,3 +431,16 @@ def test_functions_show_the_options_of_read() -> None:
         missing = read.keys() - shown.keys() - {"columns", "transform", "schema", "metrics", "options"}
         assert missing == set(), function
         assert [*shown.values()][-1].kind is inspect.Parameter.VAR_KEYWORD
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"topics": [""]}, "option topics: no topic is named"),
+        ({"topics": "a", "topic_pattern": "b"}, "only one of assign, topics and topic_pattern may be given"),
+        ({"subscribe": [""]}, "option subscribe: no topic is named"),
+    ],
+)
+def test_errors_have_the_names_that_the_caller_wrote(given: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=f"^{says}"):
+        plan_read({"path": "/data", **given})

@@ -12,7 +12,7 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kafkalog import _arguments, _core
+from kafkalog import _arguments, _core, _reprs
 from kafkalog._loose import Loose
 from kafkalog._times import parse_time
 from kafkalog.errors import InternalError, KafkaLogError, UnknownTopicOrPartitionError
@@ -42,10 +42,8 @@ def add_path(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH", type=place, help="a log dir, or the folder of a partition")
 
 
-def add_copy(parser: argparse.ArgumentParser, epilog: str) -> None:
-    """Add PATH and OUT, of commands that write a new log dir, and what follows the options."""
-    parser.epilog = epilog
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+def add_copy(parser: argparse.ArgumentParser) -> None:
+    """Add PATH and OUT, of commands that write a new log dir."""
     add_path(parser)
     parser.add_argument("out", metavar="OUT", type=output, help="a new log dir")
 
@@ -124,14 +122,24 @@ def add_isolation_level(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_on_corrupt(parser: argparse.ArgumentParser) -> None:
+def add_on_corrupt(
+    parser: argparse.ArgumentParser,
+    what: str = "continues after damage, names on stderr what is lost, and exits with 1",
+) -> None:
     """Add --on-corrupt."""
-    parser.add_argument(
-        "--on-corrupt",
-        choices=["raise", "skip"],
-        default="raise",
-        help="skip continues after damage, names on stderr what is lost, and exits with 1; default raise",
-    )
+    help_ = f"skip {what}; default raise"
+    parser.add_argument("--on-corrupt", choices=["raise", "skip"], default="raise", help=help_)
+
+
+def add_out(parser: argparse.ArgumentParser) -> None:
+    """Add --out, of commands that otherwise work in place."""
+    help_ = "write the result into a new directory; default: in place"
+    parser.add_argument("--out", metavar="DIR", type=output, help=help_)
+
+
+def add_now(parser: argparse.ArgumentParser, what: str) -> None:
+    """Add --now."""
+    parser.add_argument("--now", metavar="TIME", type=time, help=f"{what}; default: now")
 
 
 def tell_notes(notes: Iterable[str]) -> None:
@@ -257,20 +265,13 @@ def selected(
     found = folders(path, live=live)
     for topic in topics or ():
         if all(folder.topic != topic for folder in found):
-            raise UnknownTopicOrPartitionError(f'no topic "{topic}" in {path}; {names_of(found)}')
+            raise UnknownTopicOrPartitionError(f'no topic "{topic}" in {path}; {_reprs.found(found)}')
     if topics:
         found = [folder for folder in found if folder.topic in topics]
     for partition in partitions or ():
         if all(folder.partition != partition for folder in found):
-            raise UnknownTopicOrPartitionError(f"no partition {partition} in {path}; {names_of(found)}")
+            raise UnknownTopicOrPartitionError(f"no partition {partition} in {path}; {_reprs.found(found)}")
     return [folder for folder in found if partitions is None or folder.partition in partitions]
-
-
-def names_of(found: Sequence[PartitionFolder], most: int = 20) -> str:
-    """Name partitions in an error about one that does not exist."""
-    names = [f"{folder.topic}-{folder.partition}" for folder in found]
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"found: {', '.join(names[:most]) or 'none'}{more}"
 
 
 def is_partition(path: str) -> bool:
@@ -499,16 +500,34 @@ def only_named(
     return [row for row in found if not wanted or row[column] in wanted], int(bool(missing))
 
 
-def print_report(report: Any) -> None:
-    """Print a report's lines."""
-    for line in report.lines():
-        say(line)
-
-
-def print_left_out(report: Any) -> None:
-    """Print an object for each thing that is in the source and not in the result."""
-    for left in report.left_out:
+def print_report(report: Any, objects: Iterable[dict[str, Any]] | None = None) -> int:
+    """Print a report's lines, or its objects and one for each entry of the source that is not in the result."""
+    tell_notes(getattr(report, "metadata_notes", ()))
+    if objects is None:
+        for line in report.lines():
+            say(line)
+        return 0
+    for each in objects:
+        json_line(each)
+    for left in getattr(report, "left_out", ()):
         json_line({"path": left.path, "leftOut": left.reason})
+    return 0
+
+
+def print_rows(
+    columns: Mapping[str, str | Callable[[dict[str, Any]], Any]],
+    rows: Iterable[dict[str, Any]],
+    right: Iterable[str],
+    *,
+    as_json: bool,
+) -> None:
+    """Print rows as objects, or as a table: under each heading a field, or what a function makes of the row."""
+    if as_json:
+        for row in rows:
+            json_line(row)
+        return
+    cells = [[row[each] if isinstance(each, str) else each(row) for each in columns.values()] for row in rows]
+    table(list(columns), cells, right)
 
 
 def json_line(fields: dict[str, Any]) -> None:

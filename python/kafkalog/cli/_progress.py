@@ -1,15 +1,18 @@
-"""Progress of a command: a line on stderr that changes, if that is a terminal."""
+"""Progress of a command, if stderr is a terminal: a line that changes."""
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
-from pathlib import Path
+import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from typing import Any, TextIO
+
+    from kafkalog.reader import RecordReader
 
 # Seconds between two looks.
 _PAUSE = 0.5
@@ -39,25 +42,68 @@ class Shown:
                 print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
 
 
-def written(source: str, out: str) -> Shown:
-    """Show how many bytes of logs a command has in its output, beside those of its source."""
-    total = _logs_below(Path(source)) if sys.stderr.isatty() else 0
+@contextmanager
+def on_terminal() -> Iterator[Callable[[str, int, int], object] | None]:
+    """Give a function for ``progress=`` that shows how far a command is; None without a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
 
-    def line() -> str:
-        size = _logs_below(Path(out))
-        return f"{size / 1e9:.1f} GB written, from a source of {total / 1e9:.1f} GB" if size else ""
+    def show(phase: str, done: int, total: int) -> None:
+        percent = 100 * done // max(total, 1)
+        print(f"\r{percent:3d}% of {total / 1e9:.1f} GB {phase}\x1b[K", end="", file=sys.stderr, flush=True)
 
-    return Shown(line)
+    try:
+        yield show
+    finally:
+        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
-def _logs_below(path: Path) -> int:
-    """Return the bytes of the ``.log`` files below a folder, those that are not finished too."""
-    size = 0
-    for folder, _, names in os.walk(path):
-        for name in names:
-            if ".log" in name:
-                try:
-                    size += Path(folder, name).stat().st_size
-                except FileNotFoundError:
-                    continue
-    return size
+class Progress:
+    """A progress bar on stderr if that is a terminal, and nothing otherwise."""
+
+    _WIDTH = 30
+
+    def __init__(self, total: int, stream: TextIO | None = None) -> None:
+        self._stream = sys.stderr if stream is None else stream
+        self._total, self._before = max(total, 1), 0
+        self._shown = self._stream.isatty()
+        self._begun = self._last = time.monotonic()
+
+    def watched(self, reader: RecordReader) -> Iterator[Any]:
+        """Yield the reader's batches, and show the progress."""
+        for batch in reader:
+            yield batch
+            self.show_read(reader.metrics.get("bytes", 0))
+
+    def finished(self, reader: RecordReader) -> None:
+        """Add the bytes of a finished reader."""
+        self._before += reader.metrics.get("bytes", 0)
+
+    def begin(self, before: int) -> None:
+        """Set the bytes that were read before the next source."""
+        self._before = before
+
+    def show_read(self, read: int) -> None:
+        """Show the number of bytes read from this source."""
+        self.show(self._before + read)
+
+    def end(self) -> None:
+        """Clear the line."""
+        if self._shown:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+
+    def show(self, done: int) -> None:
+        """Show the number of bytes done."""
+        now = time.monotonic()
+        if not self._shown or now - self._last < 0.1:  # noqa: PLR2004 - ten times a second is enough for an eye
+            return
+        self._last = now
+        part = min(done / self._total, 1.0)
+        bar = ("#" * int(part * self._WIDTH)).ljust(self._WIDTH, ".")
+        rate = done / 1e6 / max(now - self._begun, 1e-9)
+        self._stream.write(
+            f"\r[{bar}] {part:4.0%} {done / 1e6:.0f} of {self._total / 1e6:.0f} MB, {rate:.0f} MB/s\x1b[K"
+        )
+        self._stream.flush()

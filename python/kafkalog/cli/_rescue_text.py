@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from kafkalog._reprs import plain
@@ -10,7 +10,7 @@ from kafkalog._reprs import plain
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kafkalog.rescue.model import Choice, Damage, Disk, RescueImage, RescuePlan
+    from kafkalog.rescue.model import Choice, Disk, RescueImage, RescuePlan
 
 DISK_HEAD = ("LOG DIR", "NODE", "CLUSTER", "DIRECTORY", "STOPPED", "FOLDERS", "BYTES", "DAMAGED")
 CHOICE_HEAD = ("PARTITION", "START", "END", "EPOCH", "TAKEN FROM", "LOST", "WHY")
@@ -75,7 +75,7 @@ def objects_of(plan: RescuePlan) -> Iterator[dict[str, Any]]:
         yield {"disk": plain(_disk(plan, disk))}
     image = plan.image
     names = ("path", "end_offset", "epoch", "committed_offset", "voters", "kraft_version")
-    yield {"metadata": plain({**{name: getattr(image, name) for name in names}, "records": len(image.records)})}
+    yield {"metadata": plain({**_fields(image, *names), "records": len(image.records)})}
     for choice in plan.choices:
         yield {"partition": plain(_choice(choice))}
     for offset in plan.group_offsets:
@@ -87,48 +87,24 @@ def objects_of(plan: RescuePlan) -> Iterator[dict[str, Any]]:
 
 
 def _disk(plan: RescuePlan, disk: Disk) -> dict[str, Any]:
+    names = ("path", "topic_id", "state", "log_start_offset", "log_end_offset", "high_watermark", "leader_epochs")
     mine = [each for each in plan.replicas if each.disk is disk]
-    replicas = [
-        {
-            "path": each.path,
-            "topic_id": each.topic_id,
-            "state": each.state,
-            "log_start_offset": each.log_start_offset,
-            "log_end_offset": each.log_end_offset,
-            "high_watermark": each.high_watermark,
-            "leader_epochs": each.leader_epochs,
-            "size": each.size,
-            "damage": [_damage(damage) for damage in each.damage],
-        }
-        for each in mine
-    ]
-    return {**asdict(disk), "replicas": replicas}
-
-
-def _damage(damage: Damage) -> dict[str, Any]:
-    return {each.name: getattr(damage, each.name) for each in fields(damage)}
+    return {**asdict(disk), "replicas": [_fields(each, *names, "size", "damage") for each in mine]}
 
 
 def _choice(choice: Choice) -> dict[str, Any]:
-    plain = ("topic", "topic_id", "partition", "log_start_offset", "log_end_offset", "leader_epochs", "leader_epoch")
+    names = ("topic", "topic_id", "partition", "log_start_offset", "log_end_offset", "leader_epochs", "leader_epoch")
+    divergence = ("offset", "chosen_epoch", "epoch", "records")
     return {
-        **{name: getattr(choice, name) for name in plain},
+        **_fields(choice, *names),
         "path": None if choice.replica is None else choice.replica.path,
         "pieces": [
-            {"path": each.replica.path, "first_offset": each.first_offset, "end_offset": each.end_offset}
-            for each in choice.pieces
+            {"path": each.replica.path, **_fields(each, "first_offset", "end_offset")} for each in choice.pieces
         ],
-        "reasons": choice.reasons,
-        "lost": choice.lost,
-        "spliced": choice.spliced,
-        "divergences": [
-            {
-                "path": each.replica.path,
-                "offset": each.offset,
-                "chosen_epoch": each.chosen_epoch,
-                "epoch": each.epoch,
-                "records": each.records,
-            }
-            for each in choice.divergences
-        ],
+        **_fields(choice, "reasons", "lost", "spliced"),
+        "divergences": [{"path": each.replica.path, **_fields(each, *divergence)} for each in choice.divergences],
     }
+
+
+def _fields(of: object, *names: str) -> dict[str, Any]:
+    return {name: getattr(of, name) for name in names}

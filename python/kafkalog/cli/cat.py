@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kafkalog import _core
 from kafkalog._core import RecordText
 from kafkalog._loose import Loose, staged
+from kafkalog._reprs import short_list
 from kafkalog.cli import _common
 from kafkalog.errors import KafkaLogError, UnknownTopicOrPartitionError
 from kafkalog.log import LogDir, PartitionLog
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
 _FORMAT_HELP = """\
 %%s value, %%S its size, %%R its size as 4 bytes, %%k key, %%K its size, %%t topic, %%p partition, %%o offset, \
 %%T timestamp in ms, %%h headers, %%%% a percent sign; \\n \\t \\r \\xNN. Sizes of null are -1"""
-
-
-_MOST_NAMES = 10
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -76,8 +74,7 @@ def _run(arguments: argparse.Namespace) -> int:
         names = LogDir(arguments.path).topics
         if not names:
             raise UnknownTopicOrPartitionError(f"{arguments.path}: no partition in this log dir")
-        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-        raise ValueError(f"name a topic with -t: the log dir holds {', '.join(names[:_MOST_NAMES])}{more}")
+        raise ValueError(f"name a topic with -t: the log dir holds {short_list(names, 10)}")
     if arguments.json:
         text = RecordText()
     else:

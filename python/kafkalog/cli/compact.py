@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from kafkalog import tools
 from kafkalog._reprs import plain
 from kafkalog.cli import _common
-from kafkalog.cli._progress import written
+from kafkalog.cli._progress import on_terminal
 
 if TYPE_CHECKING:
     import argparse
 
-_EPILOG = """\
+EPILOG = """\
 OUT is a new log dir that a broker can mount; the source is not changed. The last record of each key is kept, by the
 rules of Kafka's log cleaner. The cleaner does not touch the active segment: --roll rolls it first. Topic settings come
 from the metadata log in the log dir; --config overrides them, and is needed if there is no metadata log.
@@ -26,18 +26,13 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    _common.add_copy(parser, _EPILOG)
-    parser.add_argument("--now", metavar="TIME", type=_common.time, help="the time of the compaction; default: now")
+    _common.add_copy(parser)
+    _common.add_now(parser, "the time of the compaction")
     _common.add_config(parser)
     parser.add_argument(
         "--roll", action="store_true", help="roll the active segment first, so that it is compacted too"
     )
-    parser.add_argument(
-        "--on-corrupt",
-        choices=("raise", "skip"),
-        default="raise",
-        help="skip leaves out damaged batches; default: raise",
-    )
+    _common.add_on_corrupt(parser, "leaves out damaged batches")
     parser.add_argument(
         "--map-bytes",
         metavar="N",
@@ -56,7 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Copy and compact, and print what was saved."""
-    with written(arguments.path, arguments.out):
+    with on_terminal() as show:
         report = tools.compact(
             arguments.path,
             arguments.out,
@@ -66,14 +61,8 @@ def run(arguments: argparse.Namespace) -> int:
             on_corrupt=arguments.on_corrupt,
             roll=arguments.roll,
             map_bytes=arguments.map_bytes,
+            progress=show,
         )
-    _common.tell_notes(report.metadata_notes)
-    if not arguments.json:
-        _common.print_report(report)
-        return 0
     lost = {(each.topic, each.partition): each.bytes_cut for each in report.damaged}
-    for partition in report.partitions:
-        bytes_lost = lost.get((partition.topic, partition.partition), 0)
-        _common.json_line({**plain(partition), "bytesLost": bytes_lost})
-    _common.print_left_out(report)
-    return 0
+    objects = ({**plain(each), "bytesLost": lost.get((each.topic, each.partition), 0)} for each in report.partitions)
+    return _common.print_report(report, objects if arguments.json else None)

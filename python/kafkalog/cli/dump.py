@@ -37,16 +37,16 @@ _TOPIC_DECODERS = {
 # Java's Integer.MAX_VALUE: the largest size of the tool, and "no limit" for --max-bytes.
 _MAX_SIZE = 2**31 - 1
 
-_DESCRIPTION = """\
+DESCRIPTION = """\
 Print the contents of .log, .checkpoint, .index, .timeindex, .txnindex and .snapshot files exactly as
 kafka-dump-log of Kafka 4.3 does: same flags, same fields, same findings at the end (on stderr). Files of
 other kinds are named and skipped. Nothing is ever created or changed next to the files, so those of a
 running broker may be dumped. A .index needs its .log next to it, a .timeindex its .log and its .index.
 """
 
-_EPILOG = """\
+EPILOG = """\
 The line of a batch:
-  baseOffset, lastOffset    first and last offset as written (compaction may have removed the records)
+  baseOffset, lastOffset    first and last offset as written
   count                     records in the batch
   baseSequence, lastSequence, producerId, producerEpoch
                             the idempotent producer, -1 for none
@@ -57,7 +57,9 @@ The line of a batch:
                             the timestamp type, and the largest timestamp
   magic, compresscodec      format (0, 1, 2) and codec
   crc, isvalid              the stored checksum, and whether it is correct
-Messages of magic 0 and 1 have 'offset' (of a wrapper: its last) and the fields from 'position' on.
+
+Compaction may have removed the records of the first and the last offset. Messages of magic 0 and 1 have 'offset' (of a
+wrapper: its last) and the fields from 'position' on.
 
 Exit status: 0 nothing wrong; 1 damage (an invalid batch, bytes after the last one, an index that
 contradicts its log, decreasing offsets, bytes that end the dump); 2 wrong usage; 3 input or output
@@ -84,8 +86,6 @@ def _files(text: str) -> list[str]:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.description, parser.epilog = _DESCRIPTION, _EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     add = parser.add_argument
     add(
         "--files",

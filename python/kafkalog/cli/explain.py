@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +9,11 @@ from kafkalog._times import format_time
 from kafkalog.cli import _common
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterable
 
 
-_EPILOG = """\
+EPILOG = """\
 Prints the disk usage by kind, as du -b and du -B1 count it, what can be freed of it and how; then the topics, and when
 more of their .log files will be deleted; then advice about records and settings that retain segments; then every
 segment. --config shows the effect of other settings. Nothing is written, and a broker may be running.
@@ -55,10 +55,8 @@ _UNCLEANABLE = {
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.epilog = _EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     _common.add_path(parser)
-    parser.add_argument("--now", metavar="TIME", type=_common.time, help="the time to assume; default: now")
+    _common.add_now(parser, "the time to assume")
     _common.add_config(parser)
     parser.add_argument("--disk", action="store_true", help="print only the disk usage; with -J an object per kind")
     parser.add_argument("-J", "--json", action="store_true", help="one JSON object per segment, nothing else")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from kafkalog._arguments import MAX_THREADS
 from kafkalog._export_files import SUFFIXES, TEXT_FORMATS, Files, format_of, interruptible, unfinished
 from kafkalog._loose import Loose, staged
 from kafkalog.cli import _common
+from kafkalog.cli._progress import Progress
 from kafkalog.errors import KafkaLogError, UnknownTopicOrPartitionError
 from kafkalog.options import ReadOptions, decode_arguments
 from kafkalog.reader import RecordReader, plan_ranges
@@ -21,13 +21,12 @@ from kafkalog.schema import DEFAULT_COLUMNS, RECORD_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from typing import TextIO
 
     from kafkalog.typing import Paths
 
 # Of a file, on the usual file systems.
 _LONGEST_NAME = 255
-_EPILOG = """\
+EPILOG = """\
 OUT is one file if it ends in .parquet, .arrow, .jsonl, .csv, .jsonl.gz or .csv.gz, and otherwise a folder with one file
 per partition. A file appears under its name when it is complete; in a folder, a partition that cannot be read has no
 file, and the exit code is 1. A folder that --spark writes holds files of several partitions, and appears when all are
@@ -37,7 +36,6 @@ UTF-8, or begin with "base64:", are base64 with the prefix "base64:"."""
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.epilog = _EPILOG
     parser.add_argument(
         "paths", metavar="PATH", type=_common.place, nargs="+", help="log dirs, folders of partitions, or files of them"
     )
@@ -220,56 +218,6 @@ def _on_spark(arguments: argparse.Namespace, form: str) -> int:
         skipped = done["metrics"]["bytes_lost"]
         print(f"kafkalog: {ranges} ranges with {skipped} bytes were skipped; the tasks log which", file=sys.stderr)
     return _common.DAMAGED if ranges else 0
-
-
-class Progress:
-    """A progress bar on stderr if that is a terminal, and nothing otherwise."""
-
-    _WIDTH = 30
-
-    def __init__(self, total: int, stream: TextIO | None = None) -> None:
-        self._stream = sys.stderr if stream is None else stream
-        self._total, self._before = max(total, 1), 0
-        self._shown = self._stream.isatty()
-        self._begun = self._last = time.monotonic()
-
-    def watched(self, reader: RecordReader) -> Iterator[Any]:
-        """Yield the reader's batches, and show the progress."""
-        for batch in reader:
-            yield batch
-            self.show_read(reader.metrics.get("bytes", 0))
-
-    def finished(self, reader: RecordReader) -> None:
-        """Add the bytes of a finished reader."""
-        self._before += reader.metrics.get("bytes", 0)
-
-    def begin(self, before: int) -> None:
-        """Set the bytes that were read before the next source."""
-        self._before = before
-
-    def show_read(self, read: int) -> None:
-        """Show the number of bytes read from this source."""
-        self.show(self._before + read)
-
-    def end(self) -> None:
-        """Clear the line."""
-        if self._shown:
-            self._stream.write("\r\x1b[K")
-            self._stream.flush()
-
-    def show(self, done: int) -> None:
-        """Show the number of bytes done."""
-        now = time.monotonic()
-        if not self._shown or now - self._last < 0.1:  # noqa: PLR2004 - ten times a second is enough for an eye
-            return
-        self._last = now
-        part = min(done / self._total, 1.0)
-        bar = ("#" * int(part * self._WIDTH)).ljust(self._WIDTH, ".")
-        rate = done / 1e6 / max(now - self._begun, 1e-9)
-        self._stream.write(
-            f"\r[{bar}] {part:4.0%} {done / 1e6:.0f} of {self._total / 1e6:.0f} MB, {rate:.0f} MB/s\x1b[K"
-        )
-        self._stream.flush()
 
 
 def _names(text: str) -> list[str]:

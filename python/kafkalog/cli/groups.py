@@ -8,15 +8,42 @@ from kafkalog.cli import _common
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
-_OFFSETS = (
-    *("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG"),
-    *("CONSUMER-ID", "HOST", "CLIENT-ID"),
-)
+_OFFSETS = {
+    "GROUP": "group",
+    "TOPIC": "topic",
+    "PARTITION": "partition",
+    "CURRENT-OFFSET": "offset",
+    "LOG-END-OFFSET": "logEndOffset",
+    "LAG": "lag",
+    "CONSUMER-ID": "memberId",
+    "HOST": "clientHost",
+    "CLIENT-ID": "clientId",
+}
+_STATE = {
+    "GROUP": "group",
+    "TYPE": "groupType",
+    "ASSIGNMENT-STRATEGY": "protocol",
+    "STATE": "state",
+    "EPOCH": "epoch",
+    "#MEMBERS": "members",
+}
+_MEMBERS: dict[str, Any] = {
+    "GROUP": "group",
+    "CONSUMER-ID": "memberId",
+    "GROUP-INSTANCE-ID": "instanceId",
+    "HOST": "clientHost",
+    "CLIENT-ID": "clientId",
+    "#PARTITIONS": lambda row: sum(len(each["partitions"]) for each in row["assignment"] or ()),
+    "ASSIGNMENT": lambda row: _assigned(row["assignment"] or ()),
+}
 _NUMBERS = ("PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "#MEMBERS", "#PARTITIONS", "EPOCH")
-_STATE = ("GROUP", "TYPE", "ASSIGNMENT-STRATEGY", "STATE", "EPOCH", "#MEMBERS")
-_MEMBERS = ("GROUP", "CONSUMER-ID", "GROUP-INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS", "ASSIGNMENT")
+EPILOG = (
+    "Offsets are committed offsets. '-' is an unknown value: the log end offset of a partition "
+    "whose folder does not exist, or the member of a partition that is not assigned. Share groups commit none: how "
+    "far they are is in __share_group_state, which kafkalog dump --share-group-state-decoder shows."
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -30,11 +57,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-J", "--json", action="store_true", help="one JSON object per line, by the names of the tables"
     )
-    parser.epilog = (
-        "Offsets are committed offsets. '-' is an unknown value: the log end offset of a partition "
-        "whose folder does not exist, or the member of a partition that is not assigned. Share groups commit none: how "
-        "far they are is in __share_group_state, which kafkalog dump --share-group-state-decoder shows."
-    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -45,79 +67,30 @@ def run(arguments: argparse.Namespace) -> int:
     shown, members = [found], _common.rows_of(found)
     members, code = _common.only_named(members, "group", arguments.group, "group", arguments.path)
     if arguments.state:
-        _print(_STATE, [_state(rows) for rows in _by_group(members)], as_json=arguments.json)
+        _common.print_rows(_STATE, _states(members), _NUMBERS, as_json=arguments.json)
     elif arguments.members:
-        if arguments.json:
-            for row in members:
-                _common.json_line(row)
-        else:
-            _common.table(_MEMBERS, [_member(row) for row in members if row["memberId"] is not None], right=_NUMBERS)
+        rows = [row for row in members if arguments.json or row["memberId"] is not None]
+        _common.print_rows(_MEMBERS, rows, _NUMBERS, as_json=arguments.json)
     else:
         shown.append(tables.lag(arguments.path, on_corrupt="skip"))
         lag = _common.rows_of(shown[-1])
         if arguments.group:
             lag = [row for row in lag if row["group"] in arguments.group]
-        _print(_OFFSETS, _offsets(members, lag), as_json=arguments.json)
+        _common.print_rows(_OFFSETS, _offsets(members, lag), _NUMBERS, as_json=arguments.json)
     return max(code, _common.tell_partial(*shown))
 
 
-def _print(head: Sequence[str], rows: list[dict[str, Any]], *, as_json: bool) -> None:
-    if not as_json:
-        _common.table(head, [[row[name] for name in head] for row in rows], right=_NUMBERS)
-        return
-    for row in rows:
-        _common.json_line({_JSON[name]: row[name] for name in head})
-
-
-# The tables' names.
-_JSON = {
-    "GROUP": "group",
-    "TOPIC": "topic",
-    "PARTITION": "partition",
-    "CURRENT-OFFSET": "offset",
-    "LOG-END-OFFSET": "logEndOffset",
-    "LAG": "lag",
-    "CONSUMER-ID": "memberId",
-    "HOST": "clientHost",
-    "CLIENT-ID": "clientId",
-    "TYPE": "groupType",
-    "ASSIGNMENT-STRATEGY": "protocol",
-    "STATE": "state",
-    "EPOCH": "epoch",
-    "#MEMBERS": "members",
-}
-
-
-def _by_group(members: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {}
+def _states(members: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return a row for each group, with the number of its members."""
+    found: dict[str, dict[str, Any]] = {}
     for row in members:
-        found.setdefault(row["group"], []).append(row)
+        fields = {name: row[name] for name in _STATE.values() if name != "members"}
+        found.setdefault(row["group"], {**fields, "members": 0})["members"] += row["memberId"] is not None
     return list(found.values())
 
 
-def _state(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    first = rows[0]
-    return {
-        "GROUP": first["group"],
-        "TYPE": first["groupType"],
-        "ASSIGNMENT-STRATEGY": first["protocol"],
-        "STATE": first["state"],
-        "EPOCH": first["epoch"],
-        "#MEMBERS": sum(row["memberId"] is not None for row in rows),
-    }
-
-
-def _member(row: dict[str, Any]) -> tuple[Any, ...]:
-    assignment = row["assignment"] or []
-    return (
-        row["group"],
-        row["memberId"],
-        row["instanceId"],
-        row["clientHost"],
-        row["clientId"],
-        sum(len(each["partitions"]) for each in assignment),
-        ",".join(f"{each['topic']}({','.join(map(str, each['partitions']))})" for each in assignment) or None,
-    )
+def _assigned(assignment: Iterable[dict[str, Any]]) -> str | None:
+    return ",".join(f"{each['topic']}({','.join(map(str, each['partitions']))})" for each in assignment) or None
 
 
 def _offsets(members: list[dict[str, Any]], lag: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -129,17 +102,9 @@ def _offsets(members: list[dict[str, Any]], lag: list[dict[str, Any]]) -> list[d
         for partition in each["partitions"]
     }
     known = {(row["group"], row["topic"], row["partition"]): row for row in lag}
-    return [
-        {
-            "GROUP": place[0],
-            "TOPIC": place[1],
-            "PARTITION": place[2],
-            "CURRENT-OFFSET": known.get(place, {}).get("offset"),
-            "LOG-END-OFFSET": known.get(place, {}).get("logEndOffset"),
-            "LAG": known.get(place, {}).get("lag"),
-            "CONSUMER-ID": owners.get(place, {}).get("memberId"),
-            "HOST": owners.get(place, {}).get("clientHost"),
-            "CLIENT-ID": owners.get(place, {}).get("clientId"),
-        }
-        for place in sorted({*owners, *known})
-    ]
+    rows = []
+    for place in sorted({*owners, *known}):
+        row = dict(zip(("group", "topic", "partition"), place, strict=True))
+        row |= {name: known.get(place, {}).get(name) for name in ("offset", "logEndOffset", "lag")}
+        rows.append(row | {name: owners.get(place, {}).get(name) for name in ("memberId", "clientHost", "clientId")})
+    return rows

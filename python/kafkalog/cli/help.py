@@ -23,12 +23,12 @@ GUIDES = (
     "shell",
     "safety",
 )
+EPILOG = "Without GUIDE, the guides are listed. `kafkalog COMMAND --help` describes a command's options."
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("guide", nargs="?", choices=GUIDES, metavar="GUIDE", help=f"one of {', '.join(GUIDES)}")
-    parser.epilog = "Without GUIDE, the guides are listed. `kafkalog COMMAND --help` describes a command's options."
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 from contextlib import contextmanager
@@ -13,17 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalog import _arguments, _core
 from kafkalog.cli import _common
+from kafkalog.cli._progress import Progress
 from kafkalog.cli._sources import batches, format_of
-from kafkalog.cli.export import Progress
 from kafkalog.errors import InvalidRecordError, KafkaLogError
 from kafkalog.log import PartitionLog, PartitionOpener
 from kafkalog.tools.reports import known_to_brokers
 from kafkalog.writer import AppendInfo, LogWriter, as_arrow
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterator
 
-_EPILOG = """\
+EPILOG = """\
 SOURCE is a file (.parquet, .arrow, .jsonl, .jsonl.gz), a folder of such files, the folder of a partition, or a log dir.
 Files are appended in the given order. Without -t, the name of a file gives topic and partition, as export names files:
 orders-0.parquet. Columns are key, value, headers and timestamp; the other columns of an export are left out. In JSON
@@ -47,8 +47,6 @@ _NAME = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.epilog = _EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument(
         "sources", metavar="SOURCE", type=_common.place, nargs="+", help="files, folders of files, or logs"
     )

@@ -95,6 +95,15 @@ def _module(command: str) -> Any:
     return importlib.import_module(f"kafkalog.cli.{command}{'_' * keyword.iskeyword(command)}")
 
 
+class _Formatter(argparse.HelpFormatter):
+    """Wraps paragraphs at the width of the terminal, but those with indented lines: examples and tables."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        wrap = super()._fill_text
+        parts = text.strip("\n").split("\n\n")
+        return "\n\n".join(each if "\n  " in each else wrap(each, width, indent) for each in parts)
+
+
 class _Parser(argparse.ArgumentParser):
     """Reports wrong usage on one line."""
 
@@ -150,9 +159,15 @@ def _parse(words: list[str]) -> argparse.Namespace:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     called = next((word for word in words if not word.startswith("-")), None)
     for name, summary in COMMANDS.items():
-        command = commands.add_parser(name, help=summary, description=_sentence(summary), parents=[common])
+        description = f"{summary[0].upper()}{summary[1:]}."
+        command = commands.add_parser(
+            name, help=summary, description=description, parents=[common], formatter_class=_Formatter
+        )
         if name == called:
-            _module(name).configure(command)
+            module = _module(name)
+            command.description = getattr(module, "DESCRIPTION", description)
+            command.epilog = getattr(module, "EPILOG", None)
+            module.configure(command)
     parsed, rest = parser.parse_known_args(words)
     if rest:
         commands.choices[parsed.command].error(f"unrecognized arguments: {' '.join(rest)}")
@@ -171,10 +186,6 @@ class _Version(argparse.Action):
 
         print(f"kafkalog {__version__}")
         parser.exit()
-
-
-def _sentence(summary: str) -> str:
-    return f"{summary[0].upper()}{summary[1:]}."
 
 
 def _report(error: Exception) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalog import _core
+from kafkalog import _core, _reprs
 from kafkalog._patterns import compiled, matching
 from kafkalog._times import parse_time, since_1970
 from kafkalog.cli import _common
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.exclude_internal_topics:
         found = [folder for folder in found if not folder.topic.startswith("__")]
     if not found:
-        raise UnknownTopicOrPartitionError(f"no partition in {arguments.path} matches; {_common.names_of(there)}")
+        raise UnknownTopicOrPartitionError(f"no partition in {arguments.path} matches; {_reprs.found(there)}")
     committed = arguments.isolation_level == "read_committed"
     partitions = _common.Partitions(found)
 

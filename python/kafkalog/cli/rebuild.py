@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
+from typing import TYPE_CHECKING
 
 from kafkalog import tools
 from kafkalog.cli import _common
 from kafkalog.cli.recover import fields_of
 
-_EPILOG = """\
+if TYPE_CHECKING:
+    import argparse
+
+EPILOG = """\
 The .log files are not changed: a log that recovery would truncate is refused, with exit code 1.
 
 examples:
@@ -18,8 +21,6 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.epilog = _EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("path", metavar="PATH", type=_common.place, help="the folder of a partition")
     parser.add_argument(
         "--kafka-version",
@@ -28,9 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="4.3",
         help="the Kafka version whose indexes to write; default 4.3",
     )
-    parser.add_argument(
-        "--out", metavar="DIR", type=_common.output, help="write the result into a new directory; default: in place"
-    )
+    _common.add_out(parser)
     parser.add_argument("-n", "--dry-run", action="store_true", help="only print what would be done")
     _common.add_config(parser)
     parser.add_argument("-J", "--json", action="store_true", help="one JSON object")
@@ -48,5 +47,4 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         _common.json_line(fields_of(report))
         return 0
-    _common.print_report(report)
-    return 0
+    return _common.print_report(report)

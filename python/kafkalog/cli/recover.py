@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkalog import tools
 from kafkalog.cli import _common
 
-_EPILOG = """\
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+EPILOG = """\
 Does what a broker's start-up does: completes interrupted swaps, rebuilds indexes, and truncates a torn tail after the
 last whole batch. If Kafka would not load the log, or if any whole batch would be lost, nothing is changed and the
 exit code is 1: --salvage keeps every whole batch, --as-kafka does what a broker's start does. The marker and
@@ -24,13 +27,9 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.epilog = _EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     _common.add_path(parser)
     parser.add_argument("-n", "--dry-run", action="store_true", help="only print what would be done")
-    parser.add_argument(
-        "--out", metavar="DIR", type=_common.output, help="write the result into a new directory; default: in place"
-    )
+    _common.add_out(parser)
     loss = parser.add_mutually_exclusive_group()
     loss.add_argument(
         "--salvage",
@@ -82,25 +81,20 @@ def run(arguments: argparse.Namespace) -> int:
         on_loss=arguments.on_loss,
         dry_run=arguments.dry_run,
     )
-    if arguments.json:
-        print_json(report)
-        _common.print_left_out(report)
-    else:
-        _common.print_report(report)
-    return 0
+    return _common.print_report(report, objects_of(report) if arguments.json else None)
 
 
-def print_json(report: tools.RecoveryReport) -> None:
-    """Print an object per partition, also for those that no longer exist and were removed from checkpoints."""
+def objects_of(report: tools.RecoveryReport) -> Iterator[dict[str, Any]]:
+    """Yield an object per partition, also for those that no longer exist and were removed from checkpoints."""
     changes: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for change in report.checkpoints:
         line = {"name": change.file, "before": change.before, "after": change.after}
         changes.setdefault((change.topic, change.partition), []).append(line)
     for recovered in report.partitions:
         mine = changes.pop((recovered.topic, recovered.partition), [])
-        _common.json_line({**fields_of(recovered), "checkpoints": mine})
+        yield {**fields_of(recovered), "checkpoints": mine}
     for (topic, partition), lines in changes.items():
-        _common.json_line({"path": None, "topic": topic, "partition": partition, "checkpoints": lines})
+        yield {"path": None, "topic": topic, "partition": partition, "checkpoints": lines}
 
 
 def fields_of(partition: tools.PartitionRecovery) -> dict[str, Any]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING
 
 from kafkalog.cli import _common
+from kafkalog.cli._progress import on_terminal
 
 if TYPE_CHECKING:
     from kafkalog.rescue.model import RescuePlan, RescueReport
 
-_EPILOG = """\
+EPILOG = """\
 Reads the log dirs of dead brokers and controllers, and writes a log dir for a new, single node: topics
 with their ids, settings, ACLs, users, quotas, records, committed offsets. Prints the disks, the metadata, where each
 partition is taken from and why, and what is missing. The disks are never written. kafkalog help rescue is a guide.
@@ -28,8 +28,6 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.epilog = _EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("path", metavar="PATH", type=_common.place, nargs="+", help="a log dir of a dead node")
     parser.add_argument(
         "--out",
@@ -92,32 +90,27 @@ def run(arguments: argparse.Namespace) -> int:
         raise ValueError("--out or --into is needed, or --dry-run")
     if arguments.topic_id and arguments.into is None:
         raise ValueError("--topic-id is for --into")
-    report = rescue(
-        arguments.path,
-        arguments.out,
-        node_id=arguments.node_id,
-        controller=arguments.controller,
-        listener=arguments.listener,
-        cluster_id=arguments.cluster_id,
-        nodes=arguments.nodes,
-        topics=arguments.topic,
-        into=arguments.into,
-        topic_ids=None if arguments.topic_id is None else dict(arguments.topic_id),
-        link=arguments.link,
-        dry_run=arguments.dry_run,
-        progress=_show if sys.stderr.isatty() else None,
-    )
+    with on_terminal() as show:
+        report = rescue(
+            arguments.path,
+            arguments.out,
+            node_id=arguments.node_id,
+            controller=arguments.controller,
+            listener=arguments.listener,
+            cluster_id=arguments.cluster_id,
+            nodes=arguments.nodes,
+            topics=arguments.topic,
+            into=arguments.into,
+            topic_ids=None if arguments.topic_id is None else dict(arguments.topic_id),
+            link=arguments.link,
+            dry_run=arguments.dry_run,
+            progress=show,
+        )
     if arguments.json:
         _print_json(report)
     else:
         _print_text(report)
     return 0 if report.is_complete else _common.DAMAGED
-
-
-def _show(what: str, done: int, total: int) -> None:
-    end = "\r\x1b[K" if done >= total else ""
-    text = f"\r{100 * done // max(total, 1):3d}% of {total / 1e9:.1f} GB {what}{end}"
-    print(text, end="", file=sys.stderr, flush=True)
 
 
 def _print_json(report: RescueReport) -> None:

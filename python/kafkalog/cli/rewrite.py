@@ -8,9 +8,9 @@ from pathlib import Path
 from kafkalog import tools
 from kafkalog._reprs import plain
 from kafkalog.cli import _common
-from kafkalog.cli._progress import written
+from kafkalog.cli._progress import on_terminal
 
-_EPILOG = """\
+EPILOG = """\
 OUT is a new log dir that a broker can mount, with the same offsets; the source is not changed. Records that any --drop
 option selects are dropped; batches that lose nothing are copied byte for byte. Nothing that may contain such a record
 is copied: leftovers, partitions being deleted and files that are not Kafka's are left out and listed. The result is
@@ -19,13 +19,14 @@ verified, and OUT.rewrite.json has the number of dropped records and the hash of
 examples:
   kafkalog rewrite /data/kafka-logs /clean/kafka-logs --drop-key customer-4711 --dry-run
   kafkalog rewrite /data/kafka-logs /clean/kafka-logs --drop-keys erased.txt
+  kafkalog rewrite /data/kafka-logs/orders-0 /shorter --drop-where '"offset" < 4711'
   kafkalog rewrite /data/kafka-logs/orders-0 /smaller --compression-type zstd
   kafkalog rewrite /data/kafka-logs/orders-0 /later --drop-before 2026-01-01T00:00:00Z"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    _common.add_copy(parser, _EPILOG)
+    _common.add_copy(parser)
     parser.add_argument(
         "--drop-key", metavar="KEY", action="append", help="drop records with this key; may be repeated"
     )
@@ -36,7 +37,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--drop-key-pattern", metavar="RE", help="drop records whose key contains a match of this regular expression"
     )
     parser.add_argument(
-        "--drop-where", metavar="SQL", help="drop records that satisfy this SQL condition; needs DuckDB"
+        "--drop-where",
+        metavar="SQL",
+        help='drop records that satisfy this SQL condition; needs DuckDB, which wants the column "offset" in quotes',
     )
     parser.add_argument("--drop-before", metavar="TIME", type=_common.time, help="drop records before this time")
     parser.add_argument("--drop-from", metavar="TIME", type=_common.time, help="drop records from this time on")
@@ -54,12 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--magic", choices=["2"], help="write messages of magic 0 and 1 as batches of magic 2")
     _common.add_config(parser)
-    parser.add_argument(
-        "--on-corrupt",
-        choices=["raise", "skip"],
-        default="raise",
-        help="skip leaves out damaged batches; default raise",
-    )
+    _common.add_on_corrupt(parser, "leaves out damaged batches")
     parser.add_argument("-n", "--dry-run", action="store_true", help="only count the records that would be dropped")
     parser.add_argument("-J", "--json", action="store_true", help="one JSON object per partition")
 
@@ -91,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise ValueError(
             "--drop-from and --drop-before: together they are the range that is dropped, which must not be empty"
         )
-    with written(arguments.path, arguments.out):
+    with on_terminal() as show:
         report = tools.rewrite(
             arguments.path,
             arguments.out,
@@ -107,12 +105,7 @@ def run(arguments: argparse.Namespace) -> int:
             magic=2 if arguments.magic else None,
             on_corrupt=arguments.on_corrupt,
             dry_run=arguments.dry_run,
+            progress=show,
         )
-    _common.tell_notes(report.metadata_notes)
-    if arguments.json:
-        for partition in report.partitions:
-            _common.json_line(plain(partition))
-        _common.print_left_out(report)
-    else:
-        _common.print_report(report)
+    _common.print_report(report, map(plain, report.partitions) if arguments.json else None)
     return int(any(partition.bytes_lost for partition in report.partitions))

@@ -39,12 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _common.add_path(parser)
     _common.add_topics(parser)
     _common.add_partitions(parser)
-    parser.add_argument(
-        "--on-corrupt",
-        choices=["raise", "skip"],
-        default="raise",
-        help="skip counts the batches around damaged headers; default raise",
-    )
+    _common.add_on_corrupt(parser, "counts the batches around damaged headers")
     parser.add_argument("-J", "--json", action="store_true", help="one JSON object per partition, with its segments")
 
 

@@ -10,6 +10,8 @@ from kafkalog.cli import _common
 if TYPE_CHECKING:
     import argparse
 
+EPILOG = "As the metadata log says; `kafkalog ls` lists the partitions that are in a log dir."
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
@@ -17,7 +19,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _common.add_topics(parser)
     parser.add_argument("--exclude-internal", action="store_true", help="leave out topics named __...")
     parser.add_argument("-J", "--json", action="store_true", help="one JSON object per partition")
-    parser.epilog = "As the metadata log says; `kafkalog ls` lists the partitions that are in a log dir."
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kafkalog import _reprs
 from kafkalog._times import format_time
 from kafkalog.cli import _common
 from kafkalog.errors import UnknownTopicOrPartitionError
@@ -16,24 +17,42 @@ if TYPE_CHECKING:
 
     from kafkalog.log import PartitionFolder, PartitionLog
 
-_LIST = (
-    "TransactionalId",
-    "ProducerId",
-    "ProducerEpoch",
-    "TransactionState",
-    "TimeoutMs",
-    "StartTime",
-    "TopicPartitions",
-)
-_ABORTED = ("Topic", "Partition", "ProducerId", "FirstOffset", "LastOffset", "LastStableOffset")
+_LIST: dict[str, Any] = {
+    "TransactionalId": "transactionalId",
+    "ProducerId": "producerId",
+    "ProducerEpoch": "producerEpoch",
+    "TransactionState": "state",
+    "TimeoutMs": "timeoutMs",
+    "StartTime": lambda row: format_time(row["startTimestamp"]),
+    "TopicPartitions": lambda row: (
+        ",".join(f"{each['topic']}-{each['partition']}" for each in row["partitions"]) or None
+    ),
+}
+_ABORTED = {
+    "Topic": "topic",
+    "Partition": "partition",
+    "ProducerId": "producerId",
+    "FirstOffset": "firstOffset",
+    "LastOffset": "lastOffset",
+    "LastStableOffset": "lastStableOffset",
+}
 # As kafka-transactions find-hanging.
-_HANGING = (
-    *("Topic", "Partition", "ProducerId", "ProducerEpoch", "CoordinatorEpoch"),
-    *("StartOffset", "LastTimestamp"),
-)
-_NUMBERS = (*_ABORTED[1:], "ProducerEpoch", "TimeoutMs", "CoordinatorEpoch", "StartOffset")
+_HANGING: dict[str, Any] = {
+    "Topic": "topic",
+    "Partition": "partition",
+    "ProducerId": "producerId",
+    "ProducerEpoch": "producerEpoch",
+    "CoordinatorEpoch": "coordinatorEpoch",
+    "StartOffset": "firstOffset",
+    "LastTimestamp": lambda row: format_time(row["lastTimestamp"]),
+}
+_NUMBERS = (*list(_ABORTED)[1:], "ProducerEpoch", "TimeoutMs", "CoordinatorEpoch", "StartOffset")
 # Between the begin of a transaction and its last marker.
 _OPEN = {"Ongoing", "PrepareCommit", "PrepareAbort"}
+EPILOG = (
+    "Transactional ids are those of __transaction_state. An open transaction holds back the last stable offset of "
+    "its partitions, and with it consumers of read_committed."
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -56,10 +75,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-J", "--json", action="store_true", help="one JSON object per line, by the names of the tables"
     )
-    parser.epilog = (
-        "Transactional ids are those of __transaction_state. An open transaction holds back the last stable offset of "
-        "its partitions, and with it consumers of read_committed."
-    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -74,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
         table = tables.open_transactions(arguments.path, on_corrupt="skip")
         # Of a producer that no coordinator here knows, nobody can say more.
         found = [row for row in _common.rows_of(table) if row["isHanging"] is not False]
-        _print_hanging(found, as_json=arguments.json)
+        _common.print_rows(_HANGING, found, _NUMBERS, as_json=arguments.json)
         unknown = sum(row["isHanging"] is None for row in found)
         if unknown:
             note = f"kafkalog: {unknown} of them may not be hanging: the logs of their coordinators are not here"
@@ -94,11 +109,7 @@ def run(arguments: argparse.Namespace) -> int:
         rows = [row for row in rows if row["state"] in _OPEN]
         rows += _without_coordinator(rows, _common.rows_of(told[-1]))
     rows, code = _common.only_named(rows, "transactionalId", ids, "transactional id", arguments.path)
-    if arguments.json:
-        for row in rows:
-            _common.json_line(row)
-    else:
-        _common.table(_LIST, [_row(row) for row in rows], right=_NUMBERS)
+    _common.print_rows(_LIST, rows, _NUMBERS, as_json=arguments.json)
     return max(code, _common.tell_partial(*told))
 
 
@@ -129,56 +140,21 @@ def _without_coordinator(known: list[dict[str, Any]], found: list[dict[str, Any]
     return list(rows.values())
 
 
-def _row(row: dict[str, Any]) -> tuple[Any, ...]:
-    start = row["startTimestamp"]
-    return (
-        row["transactionalId"],
-        row["producerId"],
-        row["producerEpoch"],
-        row["state"],
-        row["timeoutMs"],
-        None if start is None else format_time(start),
-        ",".join(f"{each['topic']}-{each['partition']}" for each in row["partitions"]) or None,
-    )
-
-
-def _print_hanging(rows: list[dict[str, Any]], *, as_json: bool) -> None:
-    if as_json:
-        for row in rows:
-            _common.json_line(row)
-        return
-    cells = [
-        (
-            *(row[name] for name in ("topic", "partition", "producerId", "producerEpoch", "coordinatorEpoch")),
-            row["firstOffset"],
-            format_time(row["lastTimestamp"]),
-        )
-        for row in rows
-    ]
-    _common.table(_HANGING, cells, right=_NUMBERS)
-
-
 def _print_aborted(arguments: argparse.Namespace) -> int:
     found = [folder for path in arguments.path for folder in _common.folders(path, live=True)]
     if arguments.topic:
         missing = sorted(set(arguments.topic) - {folder.topic for folder in found})
         if missing:
-            there = _common.names_of(found)
+            there = _reprs.found(found)
             raise UnknownTopicOrPartitionError(f"no topic {missing[0]!r} in {', '.join(arguments.path)}; {there}")
         found = [folder for folder in found if folder.topic in arguments.topic]
-    partitions, rows = _common.Partitions(found), list[tuple[Any, ...]]()
-    for _, some in partitions.ask(lambda folder, log: list(_aborted(folder, log))):
-        rows += some
-    if arguments.json:
-        names = ("topic", "partition", "producerId", "firstOffset", "lastOffset", "lastStableOffset")
-        for row in rows:
-            _common.json_line(dict(zip(names, row, strict=True)))
-    else:
-        _common.table(_ABORTED, rows, right=_NUMBERS)
+    partitions = _common.Partitions(found)
+    rows = [row for _, some in partitions.ask(lambda folder, log: list(_aborted(folder, log))) for row in some]
+    _common.print_rows(_ABORTED, rows, _NUMBERS, as_json=arguments.json)
     return partitions.code
 
 
-def _aborted(folder: PartitionFolder, log: PartitionLog) -> Iterator[tuple[Any, ...]]:
+def _aborted(folder: PartitionFolder, log: PartitionLog) -> Iterator[dict[str, Any]]:
     from kafkalog.index import TransactionIndex
 
     for segment in log.segments:
@@ -187,12 +163,6 @@ def _aborted(folder: PartitionFolder, log: PartitionLog) -> Iterator[tuple[Any, 
         if not file.exists():
             continue
         with TransactionIndex(file) as index:
-            for entry in index:
-                yield (
-                    log.topic,
-                    log.partition,
-                    entry.producer_id,
-                    entry.first_offset,
-                    entry.last_offset,
-                    entry.last_stable_offset,
-                )
+            for _, producer_id, first_offset, last_offset, last_stable_offset in index:
+                values = (log.topic, log.partition, producer_id, first_offset, last_offset, last_stable_offset)
+                yield dict(zip(_ABORTED.values(), values, strict=True))

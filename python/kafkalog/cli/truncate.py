@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
+from typing import TYPE_CHECKING
 
 from kafkalog import tools
 from kafkalog._reprs import plain
 from kafkalog.cli import _common
 
-_EPILOG = """\
+if TYPE_CHECKING:
+    import argparse
+
+EPILOG = """\
 OUT is a new log dir that a broker can mount; the source is not changed. A batch that contains the offset is removed
 whole, and a broker that loads OUT continues after the last remaining batch. A log that is damaged below the offset
 is refused, with exit code 1: use recover first.
@@ -20,8 +23,6 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.epilog = _EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("path", metavar="PATH", type=_common.place, help="the folder of a partition")
     parser.add_argument("out", metavar="OUT", type=_common.output, help="a new log dir")
     parser.add_argument(
@@ -44,5 +45,4 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         _common.json_line(plain(report))
         return 0
-    _common.print_report(report)
-    return 0
+    return _common.print_report(report)

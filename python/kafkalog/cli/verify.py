@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
-import hashlib
 import os
 import sys
 import time
@@ -14,17 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalog import _core
 from kafkalog._arguments import MAX_THREADS
+from kafkalog._atomic_files import sha256
 from kafkalog.cli import _common
 from kafkalog.cli._progress import Shown
 from kafkalog.tools.verification import table_of
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterable, Iterator
 
 _SEVERITIES = ("info", "warning", "error")
-_CHUNK = 1 << 20
 
-_EPILOG = """\
+EPILOG = """\
 Prints one line for each finding: file, position, severity, what was expected and found, code, advice. On a terminal and
 with -J the last line is a summary. The exit code is 0 if nothing is worse than info, else 1. Nothing is written, locked
 or changed; a running broker's log dir may be verified. kafkalog help damage explains the codes and what to do.
@@ -39,8 +38,6 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.epilog = _EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument(
         "path",
         metavar="PATH",
@@ -175,11 +172,7 @@ def _print_evidence(before: dict[Path, tuple[int, int, int, int]], *, json: bool
 
 def _digest(path: Path) -> str | None:
     """Return the SHA-256 of a file; None if it was removed."""
-    digest = hashlib.sha256()
     try:
-        with path.open("rb") as file:
-            while chunk := file.read(_CHUNK):
-                digest.update(chunk)
+        return sha256(path)
     except FileNotFoundError:
         return None
-    return digest.hexdigest()

@@ -110,15 +110,27 @@ def dataset(
     >>> logs = kafkalog.dataset("/var/lib/kafka/data", topics="orders")  # doctest: +SKIP
     >>> duckdb.sql("select count(*) from logs where timestamp >= now() - interval 1 hour")  # doctest: +SKIP
     """
+    return _opened("dataset", path, topics, table=table, max_disorder_ms=max_disorder_ms, options=options, **keywords)
+
+
+def _opened(
+    function: str,
+    path: Paths,
+    topics: str | Iterable[str] | None,
+    *,
+    table: str | None,
+    max_disorder_ms: int | None,
+    options: ReadOptions | None,
+    **keywords: Any,
+) -> LogDataset | ds.Dataset:
+    given = {**keywords} if topics is None else {"topics": topics, **keywords}
     if table is not None and table != "batches":
-        given = {**keywords} if options is None else {"options": options, **keywords}
-        return _in_memory(table, path, given if topics is None else {"topics": topics, **given})
+        return _in_memory(table, path, given if options is None else {"options": options, **given})
     from kafkalog.engines.log_dataset import LogDataset
     from kafkalog.engines.source import Source
 
-    given = {**keywords} if topics is None else {"topics": topics, **keywords}
     taken = DatasetKeywords if table is None else ScanBatchesKeywords
-    chosen = merged("dataset", ("topics", *taken.__annotations__), options, given)
+    chosen = merged(function, ("topics", *taken.__annotations__), options, given)
     is_set = "threads" in keywords or (options is not None and "threads" in options.changed())
     disorder = None if max_disorder_ms is None else _arguments.integer("max_disorder_ms", max_disorder_ms, 0)
     source = Source(
@@ -162,7 +174,8 @@ def scan_polars(
     """
     from kafkalog.engines.polars_source import lazy_frame
 
-    return lazy_frame(dataset(path, topics, table=table, max_disorder_ms=max_disorder_ms, options=options, **keywords))
+    given: dict[str, Any] = {"table": table, "max_disorder_ms": max_disorder_ms, "options": options, **keywords}
+    return lazy_frame(_opened("scan_polars", path, topics, **given))
 
 
 def _in_memory(name: str, path: Paths, keywords: dict[str, Any]) -> ds.Dataset:

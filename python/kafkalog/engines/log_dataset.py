@@ -127,86 +127,26 @@ class _Readable(ABC):
         return counts
 
     def to_batches(self, schema: pa.Schema | None = None, **options: Any) -> Iterator[pa.RecordBatch]:
-        """Read batches.
-
-        Parameters
-        ----------
-        schema : pyarrow.Schema, optional
-            As for :meth:`scanner`.
-        **options
-            Those of :meth:`scanner`.
-
-        Returns
-        -------
-        iterator of pyarrow.RecordBatch
-            In the order of the log.
-        """
+        """Read batches in the order of the log; the parameters are those of :meth:`scanner`."""
         return self.scanner(schema, **options).to_batches()
 
     def to_table(self, schema: pa.Schema | None = None, **options: Any) -> pa.Table:
-        """Read everything into a table.
-
-        Parameters
-        ----------
-        schema : pyarrow.Schema, optional
-            As for :meth:`scanner`.
-        **options
-            Those of :meth:`scanner`.
-
-        Returns
-        -------
-        pyarrow.Table
-            In the order of the log.
-        """
+        """Read everything into a table, in the order of the log; the parameters are those of :meth:`scanner`."""
         return self.scanner(schema, **options).to_table()
 
     def head(self, num_rows: int, **options: Any) -> pa.Table:
-        """Read the first rows.
-
-        Parameters
-        ----------
-        num_rows : int
-            How many.
-        **options
-            Those of :meth:`scanner`.
-
-        Returns
-        -------
-        pyarrow.Table
-            Fewer rows if there are no more.
-        """
+        """Read at most this many rows, the first ones; the options are those of :meth:`scanner`."""
         return self.scanner(**options).head(num_rows)
 
     def take(self, indices: Any, **options: Any) -> pa.Table:
-        """Read rows by their number; all rows are read for it.
+        """Read rows by their number from 0, in the given order; all rows are read for it.
 
-        Parameters
-        ----------
-        indices : array or array-like
-            Numbers of rows, from 0.
-        **options
-            Those of :meth:`scanner`.
-
-        Returns
-        -------
-        pyarrow.Table
-            In the order of the indices.
+        The options are those of :meth:`scanner`.
         """
         return self.to_table(**options).take(indices)
 
     def count_rows(self, filter: pc.Expression | None = None, **_: Any) -> int:  # noqa: A002 - pyarrow's name
-        """Count rows: from batch headers if they show it, and then without verifying checksums.
-
-        Parameters
-        ----------
-        filter : pyarrow.compute.Expression, optional
-            Which rows.
-
-        Returns
-        -------
-        int
-            The number of rows that :meth:`to_table` gives.
-        """
+        """Count the rows that :meth:`to_table` gives: from batch headers, without checksums, if they show it."""
         plan = self._plan(_joined(self._condition, filter))
         rest: list[PartitionRange] = plan.ranges
         known = 0
@@ -341,28 +281,14 @@ class LogDataset(_Readable, ds.FileSystemDataset):  # type: ignore[misc]
         self._metrics.reset()
 
     def filter(self, expression: pc.Expression | None) -> LogDataset:
-        """Return the dataset with a filter that is combined with those of all queries.
-
-        Parameters
-        ----------
-        expression : pyarrow.compute.Expression or None
-            Which rows; None takes the filter away.
-        """
+        """Return the dataset with a filter that is combined with those of all queries; None takes it away."""
         condition = None if expression is None else _joined(self._condition, expression)
         return LogDataset(self._source, condition, self._metrics)
 
     def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[LogFragment]:  # noqa: A002
         """Divide what a filter needs into parts that can be read side by side, also by other processes.
 
-        Parameters
-        ----------
-        filter : pyarrow.compute.Expression, optional
-            Which rows. Bounds in it choose files; the rest is for the scanner of the fragment.
-
-        Returns
-        -------
-        iterator of LogFragment
-            In the order of the rows.
+        They are in the order of the rows. Bounds in the filter choose files; the rest is for the scanner of a fragment.
         """
         condition = _joined(self._condition, filter)
         plan = self._plan(condition)
@@ -385,45 +311,21 @@ class LogDataset(_Readable, ds.FileSystemDataset):  # type: ignore[misc]
         return self.get_fragments(filter)
 
     def replace_schema(self, schema: pa.Schema) -> Any:
-        """Read everything and return it with another schema.
-
-        Parameters
-        ----------
-        schema : pyarrow.Schema
-            The new one.
-        """
+        """Read everything and return it with another schema."""
         return self._in_memory().replace_schema(schema)
 
     def sort_by(self, sorting: Any, **options: Any) -> Any:
-        """Read everything and return it sorted.
-
-        Parameters
-        ----------
-        sorting, **options
-            As for ``pyarrow.dataset.Dataset.sort_by``.
-        """
+        """Read everything and return it sorted, as ``pyarrow.dataset.Dataset.sort_by``."""
         return self._in_memory().sort_by(sorting, **options)
 
     def join(self, right_dataset: ds.Dataset, keys: Any, **options: Any) -> Any:  # type: ignore[override]
-        """Read everything and return it joined with another dataset.
-
-        Parameters
-        ----------
-        right_dataset, keys, **options
-            As for ``pyarrow.dataset.Dataset.join``.
-        """
+        """Read everything and return it joined with another dataset, as ``pyarrow.dataset.Dataset.join``."""
         return self._in_memory().join(_in_memory(right_dataset), keys, **options)
 
     def join_asof(  # type: ignore[override]
         self, right_dataset: ds.Dataset, on: str, by: Any, tolerance: int, **options: Any
     ) -> Any:
-        """Read everything and return it joined with another dataset by the nearest key.
-
-        Parameters
-        ----------
-        right_dataset, on, by, tolerance, **options
-            As for ``pyarrow.dataset.Dataset.join_asof``.
-        """
+        """Read everything and return it joined by the nearest key, as ``pyarrow.dataset.Dataset.join_asof``."""
         return self._in_memory().join_asof(_in_memory(right_dataset), on, by, tolerance, **options)
 
     def _in_memory(self) -> Any:

@@ -52,17 +52,7 @@ def ddl(columns: Sequence[str]) -> str:
 def schema(columns: str | Iterable[str] | None = None, *, include_headers: bool = False) -> str:
     """Return the schema that ``read`` has with the same arguments, as the DDL string that ``mapInArrow`` takes.
 
-    Parameters
-    ----------
-    columns : str or iterable of str, optional
-        Names in any order. Default: the seven of Spark's Kafka source.
-    include_headers : bool
-        Append ``headers`` if it is not named.
-
-    Returns
-    -------
-    str
-        For instance ``"`value` BINARY, `offset` BIGINT"``.
+    For instance ``"`value` BINARY, `offset` BIGINT"``; the parameters are those of :func:`read`.
     """
     return ddl(resolve(columns, include_headers=include_headers))
 

@@ -58,14 +58,12 @@ def export(
     spark : SparkSession or str
         The session; or a master, for instance ``local[*]``, for a session of its own. An active session is used
         whatever its master.
-    path : str, PathLike or list of them
-        As for :func:`read`.
+    path, **selection
+        As for :func:`read`; the default columns are the seven of Spark's Kafka source and ``headers``.
     out : str or PathLike
         A directory that does not exist yet, on a file system that driver and executors share.
     format : {"parquet", "arrow", "jsonl", "csv"}
         In JSON and CSV keys and values are base64; CSV has no headers.
-    **selection
-        Options of :func:`read`; the default columns are the seven of Spark's Kafka source and ``headers``.
 
     Returns
     -------
@@ -87,7 +85,7 @@ def export(
 
     from kafkalog.spark.interpreter import check_interpreter
     from kafkalog.spark.metrics import add
-    from kafkalog.spark.option_names import canonical, in_spark_words
+    from kafkalog.spark.option_names import canonical, in_spark_words, naming_as
     from kafkalog.spark.planner import over_splits, plan_splits
     from kafkalog.spark.source_options import parse
 
@@ -95,13 +93,14 @@ def export(
         raise ValueError(f"unknown format {format!r}; use one of {', '.join(FORMATS)}")
     target = Path(_arguments.path(out))
     _require_absent(target)
-    selection = in_spark_words(selection)
-    given = canonical(selection, None)
     # To someone who exports all records since a time, a partition without one is not an error.
     defaults: dict[str, Any] = {"startingOffsetsByTimestampStrategy": "latest"}
-    if "columns" not in given:
-        defaults["includeHeaders"] = format != "csv"
-    options = parse({"path": path, **selection, **{name: defaults[name] for name in defaults.keys() - given}})
+    with naming_as(selection):
+        chosen = in_spark_words(selection)
+        given = canonical(chosen, None)
+        if "columns" not in given:
+            defaults["includeHeaders"] = format != "csv"
+        options = parse({"path": path, **chosen, **{name: defaults[name] for name in defaults.keys() - given}})
     if format == "csv" and "headers" in options.columns:
         raise ValueError("CSV cannot hold headers; leave the column out, or choose another format")
     _core.check_output(str(target), list(options.paths))

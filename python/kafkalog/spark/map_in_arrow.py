@@ -176,24 +176,7 @@ def with_read_options(function: Function) -> Function:
 
 @with_read_options
 def count(spark: SparkSession, path: Any = None, *, metrics: Metrics | None = None, **options: Any) -> int:
-    """Count records in the executors: one number for each task crosses to the JVM.
-
-    Parameters
-    ----------
-    spark : SparkSession
-        The session.
-    path : str, PathLike or list of them
-        As for :func:`read`.
-    metrics : Accumulator, optional
-        As for :func:`read`.
-    **options
-        As for :func:`read`.
-
-    Returns
-    -------
-    int
-        The number of rows that :func:`read` returns.
-    """
+    """Count the rows of :func:`read`, whose parameters it has: one number for each task crosses to the JVM."""
     from kafkalog.spark.interpreter import check_interpreter
     from kafkalog.spark.planner import over_splits, plan_read
     from kafkalog.spark.remote import is_remote, read_remote
@@ -207,18 +190,7 @@ def count(spark: SparkSession, path: Any = None, *, metrics: Metrics | None = No
 
 
 def read_splits(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Turn splits into rows: the function for ``mapInArrow`` over the DataFrame of ``plan``.
-
-    Parameters
-    ----------
-    batches : iterable of pyarrow.RecordBatch
-        Splits, in the column ``task``.
-
-    Yields
-    ------
-    pyarrow.RecordBatch
-        Rows of the planned columns; nothing for no splits.
-    """
+    """Turn splits, in the column ``task``, into rows: a function for ``mapInArrow`` over the DataFrame of ``plan``."""
     from kafkalog.spark.split import Split
 
     tasks = (str(task.as_py()) for batch in batches for task in batch.column("task"))

@@ -7,13 +7,15 @@ is an error. An option that only a client of a broker could use is ignored with 
 from __future__ import annotations
 
 import logging
+import re
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 from kafkalog import _arguments
 from kafkalog._renamed import warn
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 Use = Literal["batch", "stream"]
 
@@ -152,6 +154,21 @@ def in_spark_words(given: Mapping[str, Any]) -> dict[str, Any]:
             raise ValueError(f"option {name} is given twice, in two spellings; remove one")
         found[name] = value
     return found
+
+
+@contextmanager
+def naming_as(given: Mapping[str, Any]) -> Iterator[None]:
+    """Let errors about options that :func:`in_spark_words` translates have the names that the caller wrote."""
+    try:
+        yield
+    except ValueError as error:
+        if type(error) is ValueError:
+            text = str(error)
+            for word in ("topics", "topic_pattern", "partitions"):
+                if given.get(word) is not None:
+                    text = re.sub(rf"\b{_WORDS_OF_SCAN[_folded(word)]}\b", word, text)
+            error.args = (text,)
+        raise
 
 
 def unknown_option(name: str, valid: Sequence[str], meant: str | None = None) -> ValueError:

@@ -10,7 +10,7 @@ from kafkalog.options import ReadOptions, decode_arguments
 from kafkalog.spark.interpreter import check_interpreter
 from kafkalog.spark.map_in_arrow import describe, run_task, with_read_options
 from kafkalog.spark.offset_ranges import folder_bounds, plan_ranges
-from kafkalog.spark.option_names import in_spark_words
+from kafkalog.spark.option_names import in_spark_words, naming_as
 from kafkalog.spark.predicates import narrow
 from kafkalog.spark.source_options import SourceOptions, parse
 from kafkalog.spark.split import PackedSplits, Split
@@ -92,11 +92,7 @@ def plan(spark: SparkSession, path: Any = None, **options: Any) -> DataFrame:
 
     Parameters
     ----------
-    spark : SparkSession
-        The session.
-    path : str, PathLike or list of them
-        A log dir, several log dirs, partition folders or ``.log`` files, as for ``kafkalog.scan``.
-    **options
+    spark, path, **options
         As for :func:`kafkalog.spark.read`.
 
     Returns
@@ -111,7 +107,8 @@ def plan(spark: SparkSession, path: Any = None, **options: Any) -> DataFrame:
 
 def plan_read(given: dict[str, Any]) -> tuple[list[Split], SourceOptions]:
     """Plan a read; return its splits, and the parsed options."""
-    options = parse(in_spark_words(given))
+    with naming_as(given):
+        options = parse(in_spark_words(given))
     return plan_splits(options), options
 
 

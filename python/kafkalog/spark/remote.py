@@ -30,10 +30,11 @@ def read_remote(
 ) -> DataFrame:
     """Read through the data source."""
     from kafkalog.spark import read_splits, register
-    from kafkalog.spark.option_names import canonical, in_spark_words
+    from kafkalog.spark.option_names import canonical, in_spark_words, naming_as
     from kafkalog.spark.pyspark_private import spark_arrow_schema
 
-    given = canonical(in_spark_words(options), None)
+    with naming_as(options):
+        given = canonical(in_spark_words(options), None)
     # Raises on the client what the server would raise in its first action.
     register(spark)
     frame = spark.read.format("kafkalog").options(**{name: _text(name, value) for name, value in given.items()}).load()

@@ -60,16 +60,7 @@ def rewrite(spark: SparkSession, source: StrPath, out: StrPath, **options: Any) 
     Returns
     -------
     RewriteReport
-        As for :func:`kafkalog.rewrite`.
-
-    Raises
-    ------
-    FileExistsError
-        If ``out`` exists.
-    ValueError
-        If ``source`` is not a log dir, or an option makes no sense.
-    KafkaLogError
-        If a task finds damage.
+        As for :func:`kafkalog.rewrite`, whose errors are raised as well.
     """
     check_interpreter(spark)
     log_dir, target = LogDir(source), Path(_arguments.path(out))

@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog._patterns import compiled, matching
+from kafkalog._reprs import short_list
 from kafkalog.errors import OffsetOutOfRangeError
 
 if TYPE_CHECKING:
@@ -93,10 +94,9 @@ def format_numbers(partitions: Collection[int]) -> str:
     return f"partitions {', '.join(most)} and {last}"
 
 
-def format_partitions(partitions: Sequence[tuple[str, int]], most: int = 10) -> str:
+def format_partitions(partitions: Sequence[tuple[str, int]]) -> str:
     """Format partitions for a message."""
-    names = [f"{topic}-{partition}" for topic, partition in partitions[:most]]
-    return ", ".join(names) + (f" and {len(partitions) - most} more" if len(partitions) > most else "")
+    return short_list([f"{topic}-{partition}" for topic, partition in partitions], 10)
 
 
 def report_data_loss(text: str, *, fail: bool, path: str | None = None, offset: int | None = None) -> None:

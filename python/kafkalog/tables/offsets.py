@@ -115,10 +115,9 @@ def lag(path: Paths, *, on_corrupt: Literal["raise", "skip"] = "raise") -> pa.Ta
 
     Parameters
     ----------
-    path : path or list of paths
-        As for ``consumer_offsets``. On a cluster, pass the log dirs of all available brokers.
-    on_corrupt : {"raise", "skip"}
-        As for ``consumer_offsets``; the end of a log that cannot be read is null then.
+    path, on_corrupt
+        As for :func:`consumer_offsets`; the end of a log that cannot be read is null with ``"skip"``. On a cluster,
+        pass the log dirs of all available brokers.
 
     Returns
     -------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import errno
-import hashlib
 import json
 import os
 from dataclasses import dataclass
@@ -12,8 +11,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from kafkalog import _arguments, _core
-from kafkalog._atomic_files import replace
+from kafkalog import _arguments, _core, _reprs
+from kafkalog._atomic_files import replace, sha256
 from kafkalog._times import clock
 from kafkalog.config import LogConfig
 from kafkalog.errors import KafkaLogError, LogLockedError, UnknownTopicOrPartitionError
@@ -380,7 +379,7 @@ class _Source(NamedTuple):
             missing = [each for each in missing if each[1] not in {number for _, number in found}]
         if missing or not found:
             named = f"{missing[0][0]}-{missing[0][1]}" if missing else str(given)
-            raise UnknownTopicOrPartitionError(f"{option}: no partition {named} in {self.path}; {_found(logs)}")
+            raise UnknownTopicOrPartitionError(f"{option}: no partition {named} in {self.path}; {_reprs.found(logs)}")
         return found
 
     def dropped_from(self, topics: list[str] | None, partitions: _Numbers | None) -> set[tuple[str, int]]:
@@ -389,7 +388,7 @@ class _Source(NamedTuple):
         found = {log.topic for log in every}
         missing = sorted(set(topics or ()) - found)
         if missing:
-            raise UnknownTopicOrPartitionError(f'no topic "{missing[0]}" in {self.path}; {_found(every)}')
+            raise UnknownTopicOrPartitionError(f'no topic "{missing[0]}" in {self.path}; {_reprs.found(every)}')
         is_partition = len(every) == 1 and every[0].path == self.path
         if topics is None and (is_partition or isinstance(partitions, dict)):
             topics = sorted(found)
@@ -397,12 +396,6 @@ class _Source(NamedTuple):
         if partitions is not None:
             return self.chosen("partitions", partitions, named)
         return {(log.topic, log.partition) for log in named}
-
-
-def _found(logs: list[PartitionLog], most: int = 20) -> str:
-    names = [f"{log.topic}-{log.partition}" for log in logs]
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"found: {', '.join(names[:most]) or 'none'}{more}"
 
 
 def _rerolls(config: Config) -> bool:
@@ -437,7 +430,8 @@ def write_manifest(report: RewriteReport, written: Path) -> None:
     for each in report.partitions:
         folder = written / Path(each.path).name
         counts = {name: value for name, value in dataclasses.asdict(each).items() if name != "path"}
-        files = {file.name: _sum(file) for file in sorted(folder.iterdir()) if file.is_file()}
+        present = [file for file in sorted(folder.iterdir()) if file.is_file()]
+        files = {file.name: {"size": file.stat().st_size, "sha256": sha256(file)} for file in present}
         partitions.append({"folder": folder.name, **counts, "files": files})
     left_out = [dataclasses.asdict(each) for each in report.left_out]
     said = {
@@ -447,11 +441,3 @@ def write_manifest(report: RewriteReport, written: Path) -> None:
         "left_out": left_out,
     }
     replace(Path(str(report.manifest)), json.dumps(said, indent=1))
-
-
-def _sum(file: Path) -> dict[str, int | str]:
-    digest = hashlib.sha256()
-    with file.open("rb") as opened:
-        while block := opened.read(1 << 20):
-            digest.update(block)
-    return {"size": file.stat().st_size, "sha256": digest.hexdigest()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ _CLOSED: dict[str, str | bool | int | float | list[str]] = {
 }
 # DuckDB's parser takes minutes for some thousand open parentheses.
 _LONGEST, _DEEPEST, _SHOWN = 10_000, 200, 200
+# A word of SQL, which needs quotes as a column.
+_BARE_OFFSET = re.compile(r'(?<!")\boffset\b(?!")', re.IGNORECASE)
 
 
 class SqlCondition:
@@ -52,7 +55,8 @@ class SqlCondition:
             ((tree,),) = self._fetched("SELECT json_serialize_sql(?::VARCHAR)", [query.format(self._text)])
             parsed = json.loads(tree)
             if parsed["error"]:
-                raise self._refused(f"expected one expression, found: {parsed['error_message']}")
+                hint = '; write the column offset as "offset"' if _BARE_OFFSET.search(self._text) else ""
+                raise self._refused(f"expected one expression, found: {parsed['error_message']}{hint}")
             nodes = [statement["node"] for statement in parsed["statements"]]
             if len(nodes) != 1 or len(nodes[0].get("select_list", ())) != 1:
                 raise self._refused("expected one expression, found several")
