@@ -11,10 +11,8 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::Instant;
 
-use kafkalog::internal::index::offset::OffsetIndex;
-use kafkalog::internal::index::time::TimeIndex;
-use kafkalog::internal::index::writable::offset::WritableOffsetIndex;
-use kafkalog::internal::index::writable::time::WritableTimeIndex;
+use kafkalog::internal::index::offset::{OffsetIndex, WritableOffsetIndex};
+use kafkalog::internal::index::time::{TimeIndex, WritableTimeIndex};
 use kafkalog::internal::io::disk::Disk;
 use kafkalog::internal::io::folder::DiskFolder;
 use kafkalog::internal::io::mapping::ClosedName;
@@ -59,9 +57,10 @@ fn appends(folder: &Path) {
     for run in 0..30 {
         let path = folder.join(format!("{:020}.index", run + 2));
         let mut offsets =
-            WritableOffsetIndex::open(&Disk::default(), &path, 0, size).expect("opened");
+            WritableOffsetIndex::open_writable(&Disk::default(), &path, 0, size).expect("opened");
         let path = folder.join(format!("{:020}.timeindex", run + 2));
-        let mut times = WritableTimeIndex::open(&Disk::default(), &path, 0, size).expect("opened");
+        let mut times =
+            WritableTimeIndex::open_writable(&Disk::default(), &path, 0, size).expect("opened");
         for best in [&mut fresh, &mut again] {
             let start = Instant::now();
             for n in 1..ENTRIES {
@@ -118,9 +117,10 @@ fn main() {
     let closed = ClosedName::of(&on_disk, name, None).expect("closed");
     let index = OffsetIndex::map(&closed.open().expect("opened"), 0).expect("mapped");
     time("offset index, 2 MB, mapped", || {
-        index.lookup(random.below(offset).cast_signed()).offset
+        let target = random.below(offset).cast_signed();
+        index.lookup(target).expect("in memory").offset
     });
-    let mut written = WritableOffsetIndex::open(
+    let mut written = WritableOffsetIndex::open_writable(
         &Disk::default(),
         &folder.path().join("00000000000000000001.index"),
         0,
@@ -134,10 +134,11 @@ fn main() {
         let target = random.below(offset).cast_signed();
         written.lookup(target).expect("open").offset
     });
-    let index = TimeIndex::from_bytes(times, 0);
+    let index = TimeIndex::from_bytes(times, 0).expect("in memory");
     time("time index, 262144 entries", || {
         let target = 1_700_000_000_000 + random.below(clock - 1_700_000_000_000);
-        index.lookup(target.cast_signed()).timestamp
+        let found = index.lookup(target.cast_signed());
+        found.expect("in memory").timestamp
     });
     appends(folder.path());
     time("the generator alone", || random.below(offset).cast_signed());

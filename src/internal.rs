@@ -66,22 +66,13 @@ pub mod format {
 }
 pub mod index {
     pub mod offset {
-        pub use crate::index::offset::OffsetIndex;
+        pub use crate::index::offset::{OffsetIndex, WritableOffsetIndex};
     }
     pub mod time {
-        pub use crate::index::time::TimeIndex;
+        pub use crate::index::time::{TimeIndex, WritableTimeIndex};
     }
     pub mod txn {
         pub use crate::index::txn::TransactionIndex;
-    }
-    pub mod writable {
-        pub use crate::index::writable::WritableIndex;
-        pub mod offset {
-            pub use crate::index::writable::offset::WritableOffsetIndex;
-        }
-        pub mod time {
-            pub use crate::index::writable::time::WritableTimeIndex;
-        }
     }
 }
 pub mod io {

@@ -2,8 +2,8 @@
 
 pub(crate) use crate::format::entry::{AbortedTxn, OffsetPosition, TimestampOffset};
 pub(crate) use crate::format::file_name::base_offset;
-pub(crate) use crate::index::offset::OffsetIndex;
-pub(crate) use crate::index::time::TimeIndex;
+pub(crate) use crate::index::entry_index::{EntryIndex, IndexEntry};
+pub(crate) use crate::index::offset::{OffsetIndex, WritableOffsetIndex};
+pub(crate) use crate::index::time::{TimeIndex, WritableTimeIndex};
 pub(crate) use crate::index::txn::{TransactionIndex, TransactionIndexFile, collect_aborted};
-pub(crate) use crate::index::writable::offset::WritableOffsetIndex;
-pub(crate) use crate::index::writable::time::WritableTimeIndex;
+pub(crate) use crate::io::entry_file::EntryFile;

@@ -16,7 +16,7 @@ enum SearchResult {
     None,
 }
 
-fn search<const W: usize, E>(
+fn search<const N: usize, E>(
     entries: usize,
     target: i64,
     mut key: impl FnMut(usize) -> Result<i64, E>,
@@ -24,7 +24,7 @@ fn search<const W: usize, E>(
     let Some(last) = entries.checked_sub(1) else {
         return Ok(SearchResult::None);
     };
-    let warm = WARM.checked_div(W.saturating_mul(4)).unwrap_or_default();
+    let warm = WARM.checked_div(N).unwrap_or_default();
     let first_warm = last.saturating_sub(warm);
     let (mut low, mut high) = if key(first_warm)? < target {
         (first_warm, last)
@@ -44,16 +44,16 @@ fn search<const W: usize, E>(
     Ok(SearchResult::Below(low))
 }
 
-/// The last entry at or below the target, among entries of `W` words.
+/// The last entry at or below the target, among entries of `N` bytes.
 ///
 /// # Errors
 /// The first of `key`.
-pub(crate) fn floor<const W: usize, E>(
+pub(crate) fn floor<const N: usize, E>(
     entries: usize,
     target: i64,
     key: impl FnMut(usize) -> Result<i64, E>,
 ) -> Result<Option<usize>, E> {
-    Ok(match search::<W, E>(entries, target, key)? {
+    Ok(match search::<N, E>(entries, target, key)? {
         SearchResult::Equal(n) | SearchResult::Below(n) => Some(n),
         SearchResult::None => None,
     })
@@ -63,12 +63,12 @@ pub(crate) fn floor<const W: usize, E>(
 ///
 /// # Errors
 /// The first of `key`.
-pub(super) fn ceiling<const W: usize, E>(
+pub(super) fn ceiling<const N: usize, E>(
     entries: usize,
     target: i64,
     key: impl FnMut(usize) -> Result<i64, E>,
 ) -> Result<Option<usize>, E> {
-    Ok(match search::<W, E>(entries, target, key)? {
+    Ok(match search::<N, E>(entries, target, key)? {
         SearchResult::Equal(n) => Some(n),
         SearchResult::Below(n) => n.checked_add(1).filter(|&next| next < entries),
         SearchResult::None => Some(0).filter(|_| entries > 0),
@@ -79,12 +79,12 @@ pub(super) fn ceiling<const W: usize, E>(
 ///
 /// # Errors
 /// The first of `key`.
-pub(super) fn below<const W: usize, E>(
+pub(super) fn below<const N: usize, E>(
     entries: usize,
     target: i64,
     mut key: impl FnMut(usize) -> Result<i64, E>,
 ) -> Result<usize, E> {
-    Ok(match search::<W, E>(entries, target, &mut key)? {
+    Ok(match search::<N, E>(entries, target, &mut key)? {
         SearchResult::None => 0,
         SearchResult::Below(n) if key(n)? != target => n.saturating_add(1),
         SearchResult::Equal(n) | SearchResult::Below(n) => n,

@@ -48,13 +48,13 @@ proptest! {
         let base = 45;
         let mut bytes = offset_bytes(&entries);
         bytes.resize(bytes.len() + zeros * 8, 0);
-        let index = OffsetIndex::from_bytes(bytes, base);
+        let index = OffsetIndex::from_bytes(bytes, base).unwrap();
         prop_assert_eq!(index.entries(), entries.len());
         prop_assert_eq!(index.max_entries(), entries.len() + zeros);
         let edges = entries.iter().flat_map(|e| [e.0 - 1, e.0, e.0 + 1]).map(i64::from);
         for target in targets.into_iter().chain(edges).chain([i64::MIN, i64::MAX - base, i64::MAX]) {
             let expected = entries.iter().rev().find(|e| i64::from(e.0) <= target).map_or((0, 0), |&e| e);
-            let found = index.lookup(target.saturating_add(base));
+            let found = index.lookup(target.saturating_add(base)).unwrap();
             prop_assert_eq!((found.offset, found.position), (base + i64::from(expected.0), expected.1));
         }
     }
@@ -62,14 +62,14 @@ proptest! {
     /// Wrong bytes give wrong entries, yet always one of the entries, and never a panic.
     #[test]
     fn any_bytes_can_be_searched(bytes in prop::collection::vec(any::<u8>(), 0..600), target in any::<i64>(), base in any::<i64>()) {
-        let offsets = OffsetIndex::from_bytes(bytes.clone(), base);
-        let found = offsets.lookup(target);
-        prop_assert!(found == offsets.lookup(i64::MIN) || offsets.iter().any(|e| e == found));
-        let _ = (offsets.sanity_check(), offsets.last_entry(), offsets.entry(usize::MAX));
-        let times = TimeIndex::from_bytes(bytes, base);
-        let found = times.lookup(target);
+        let offsets = OffsetIndex::from_bytes(bytes.clone(), base).unwrap();
+        let found = offsets.lookup(target).unwrap();
+        prop_assert!(found == offsets.lookup(i64::MIN).unwrap() || offsets.iter().any(|e| e == found));
+        let _ = (offsets.sanity_check(), offsets.last_entry(), offsets.get(usize::MAX));
+        let times = TimeIndex::from_bytes(bytes, base).unwrap();
+        let found = times.lookup(target).unwrap();
         prop_assert!(found.timestamp == -1 || times.iter().any(|e| e == found));
-        let _ = (times.sanity_check(), times.last_entry(), times.entry(usize::MAX));
+        let _ = (times.sanity_check(), times.last_entry(), times.get(usize::MAX));
     }
 }
 
@@ -78,9 +78,9 @@ fn time_lookup() {
     let entries: Vec<_> = (0..30)
         .map(|i| (i * 10, i32::try_from(i).unwrap() * 10 + 1))
         .collect();
-    let index = TimeIndex::from_bytes(time_bytes(&entries), 45);
+    let index = TimeIndex::from_bytes(time_bytes(&entries), 45).unwrap();
     let answer = |t| {
-        let e = index.lookup(t);
+        let e = index.lookup(t).unwrap();
         (e.timestamp, e.offset)
     };
     assert_eq!(answer(-5), (-1, 45));
@@ -151,8 +151,8 @@ fn zero_tails_are_cut_from_files_and_mapped_files_have_none() {
         bytes.resize(8 * 1024 + 5, 0);
         std::fs::write(&path, &bytes).unwrap();
         let tailed = mapped(&path).unwrap();
-        assert_eq!(trimmed.slots.region.is_mapped(), written > 0);
-        assert!(!copied.slots.region.is_mapped() && !tailed.slots.region.is_mapped());
+        assert_eq!(trimmed.file.region().is_mapped(), written > 0);
+        assert!(!copied.file.region().is_mapped() && !tailed.file.region().is_mapped());
         assert_eq!((tailed.entries(), tailed.max_entries()), (written, 1024));
         for index in [&trimmed, &copied, &tailed] {
             assert_eq!(
@@ -176,29 +176,39 @@ fn zero_tails_are_cut_from_files_and_mapped_files_have_none() {
 fn sanity() {
     assert!(
         OffsetIndex::from_bytes(vec![0; 80], 7)
+            .unwrap()
             .sanity_check()
             .is_ok()
     );
     assert!(
         OffsetIndex::from_bytes(offset_bytes(&[(3, 9), (-1, 10)]), 7)
+            .unwrap()
             .sanity_check()
             .is_err()
     );
     let mut times = time_bytes(&[(5, 1), (9, 4)]);
     assert!(
         TimeIndex::from_bytes(times.clone(), 7)
+            .unwrap()
             .sanity_check()
             .is_ok()
     );
     times.resize(120, 0);
-    assert!(TimeIndex::from_bytes(times, 7).sanity_check().is_err());
+    assert!(
+        TimeIndex::from_bytes(times, 7)
+            .unwrap()
+            .sanity_check()
+            .is_err()
+    );
     assert!(
         TimeIndex::from_bytes(vec![0; 120], 7)
+            .unwrap()
             .sanity_check()
             .is_ok()
     );
     assert!(
         TimeIndex::from_bytes(time_bytes(&[(5, 1), (9, -4)]), 7)
+            .unwrap()
             .sanity_check()
             .is_err()
     );

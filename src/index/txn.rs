@@ -4,11 +4,12 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Slots;
+use super::slots::Slots;
 use crate::error::{Error, Refusal, Result};
 use crate::format::entry::{ABORTED_TXN_SIZE, AbortedTxn};
 use crate::io::atomic::folder_of;
 use crate::io::disk::Disk;
+use crate::io::entry_file::EntryFile as _;
 use crate::io::folder::{DiskFolder, DiskReader};
 use crate::io::mapping::ClosedFile;
 use crate::io::storage::{ReadFile as _, ReadFolder, Storage, StoredFile as _};
@@ -59,14 +60,14 @@ impl TransactionIndex {
 
     /// Entries written.
     #[must_use]
-    pub const fn entries(&self) -> usize {
-        self.slots.entries
+    pub fn entries(&self) -> usize {
+        self.slots.entries()
     }
 
     /// Returns whether the file ends with a whole entry.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.slots.check_length().is_ok()
+        self.slots.length().checked_rem(ABORTED_TXN_SIZE as u64) == Some(0)
     }
 
     /// Entry `n`, if there is one.
@@ -94,7 +95,7 @@ impl TransactionIndex {
         for (n, txn) in self.iter().enumerate() {
             let position = (n as u64).saturating_mul(ABORTED_TXN_SIZE as u64);
             let checked = txn.sanity_check(position, self.base_offset);
-            checked.map_err(|error| error.at(&self.slots.path))?;
+            checked.map_err(|error| error.at(self.slots.path()))?;
         }
         Ok(())
     }

@@ -90,7 +90,7 @@ impl ReadFolder for DiskFolder {
 
 impl Storage for DiskFolder {
     type File = DiskFile;
-    type IndexFile<const W: usize> = IndexFile<W>;
+    type IndexFile<const N: usize> = IndexFile<N>;
 
     fn open_file(&self, name: &str) -> Result<DiskFile> {
         let path = self.path_of(name);
@@ -100,7 +100,7 @@ impl Storage for DiskFolder {
         Ok(DiskFile { reader, disk })
     }
 
-    fn open_index<const W: usize>(&self, name: &str, max_size: usize) -> Result<IndexFile<W>> {
+    fn open_index<const N: usize>(&self, name: &str, max_size: usize) -> Result<IndexFile<N>> {
         open_index(&self.disk, &self.path_of(name), max_size)
     }
 
@@ -139,11 +139,11 @@ impl Storage for DiskFolder {
 ///
 /// # Errors
 /// As there.
-pub(crate) fn open_index<const W: usize>(
+pub(crate) fn open_index<const N: usize>(
     disk: &Disk,
     path: &Path,
     max_size: usize,
-) -> Result<IndexFile<W>> {
+) -> Result<IndexFile<N>> {
     #[expect(unsafe_code, reason = "the one place that maps an index for writing")]
     // SAFETY: a writer of a partition holds its log dir's `.lock`, and only Kafka and this crate write there.
     unsafe {

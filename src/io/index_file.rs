@@ -1,7 +1,6 @@
 //! Index files under a writer: preallocated and mapped for writing (`AbstractIndex`).
 //!
-//! An entry is `W` words of four bytes, big-endian on disk: two in an offset index, three in a time index. `view` holds
-//! the map and the unsafe access to entries.
+//! An entry is `N` bytes: 8 in an offset index, 12 in a time index. `view` holds the map and the unsafe access to entries.
 //!
 //! # Contract of the maps
 //! Touching a page after the end of a file is a SIGBUS that no check can catch, so:
@@ -24,14 +23,15 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use super::disk::Disk;
-use super::entry_file::{EntryFile, MAX_SIZE, check_length, invalid};
+use super::entry_file::{
+    EntryFile, MAX_SIZE, bytes_of, check_length, check_new, entries_in, invalid, whole,
+};
 use super::file::read_at;
 use super::links::detach;
 use crate::error::{Error, Result};
 
 mod view;
 
-pub(crate) use view::halves;
 use view::{PAGE, View};
 
 /// Bytes of a hole that are filled at once.
@@ -39,18 +39,18 @@ const STRIDE: u64 = 16 * PAGE;
 
 /// A file and its map, while they are open.
 #[derive(Debug)]
-struct MappedFile<const W: usize> {
+struct MappedFile<const N: usize> {
     file: File,
-    view: View<W>,
+    view: View<N>,
 }
 
 /// An index file and its only writer.
 #[derive(Debug)]
-pub struct IndexFile<const W: usize> {
+pub struct IndexFile<const N: usize> {
     disk: Disk,
     path: PathBuf,
     max_size: u64,
-    open: Option<MappedFile<W>>,
+    open: Option<MappedFile<N>>,
     entries: usize,
     /// Whole entries the file has room for.
     slots: usize,
@@ -59,7 +59,7 @@ pub struct IndexFile<const W: usize> {
     backed: u64,
 }
 
-impl<const W: usize> IndexFile<W> {
+impl<const N: usize> IndexFile<N> {
     /// Opens the index at `path`; a new one gets `max_size` bytes, rounded down to whole entries. Of an
     /// existing one every whole slot is an entry, whatever it holds: a broker's recovery does the rest.
     ///
@@ -81,12 +81,12 @@ impl<const W: usize> IndexFile<W> {
         let file = disk.open_or_create(path)?;
         let file = detach(disk, &file, path)?.unwrap_or(file);
         if is_new {
-            Self::check_new(path, max_size)?;
-            disk.set_length(&file, path, Self::whole(max_size))?;
+            check_new::<N>(path, max_size)?;
+            disk.set_length(&file, path, whole::<N>(max_size))?;
         }
         let length = file.metadata().map_err(Error::io(path))?.len();
         check_length(path, length)?;
-        let slots = Self::entries_in(length);
+        let slots = entries_in::<N>(length);
         let view = View::open(&file, length.max(max_size)).map_err(Error::io(path))?;
         Ok(Self {
             disk: disk.clone(),
@@ -126,7 +126,7 @@ impl<const W: usize> IndexFile<W> {
             return Err(self.full());
         }
         // What lies before the new entry is in use, so it has been written; only what lies after is touched here.
-        let from = self.backed.max(Self::size_of(self.entries));
+        let from = self.backed.max(bytes_of::<N>(self.entries));
         let to = end.next_multiple_of(STRIDE).min(self.length);
         let len = usize::try_from(to.saturating_sub(from)).unwrap_or_default();
         let mut bytes = vec![0; len];
@@ -141,18 +141,18 @@ impl<const W: usize> IndexFile<W> {
             return Err(self.closed());
         };
         self.disk.set_length(&open.file, &self.path, size)?;
-        if Self::entries_in(size) > open.view.capacity {
+        if entries_in::<N>(size) > open.view.capacity {
             let view = View::open(&open.file, size.max(self.max_size));
             open.view = view.map_err(Error::io(&self.path))?;
         }
         self.length = size;
-        self.slots = Self::entries_in(size);
+        self.slots = entries_in::<N>(size);
         self.backed = self.backed.min(size);
         Ok(())
     }
 }
 
-impl<const W: usize> EntryFile<W> for IndexFile<W> {
+impl<const N: usize> EntryFile<N> for IndexFile<N> {
     fn path(&self) -> &Path {
         &self.path
     }
@@ -181,7 +181,7 @@ impl<const W: usize> EntryFile<W> for IndexFile<W> {
     }
 
     #[inline]
-    fn get(&self, n: usize) -> Result<Option<[u32; W]>> {
+    fn get(&self, n: usize) -> Result<Option<[u8; N]>> {
         match &self.open {
             // SAFETY: the file and its map hold `slots` entries, `entries` is at most that, and only `&mut self` cuts
             // the file.
@@ -192,8 +192,8 @@ impl<const W: usize> EntryFile<W> for IndexFile<W> {
     }
 
     #[inline]
-    fn push(&mut self, words: [u32; W]) -> Result<()> {
-        let end = Self::size_of(self.entries.saturating_add(1));
+    fn push(&mut self, slot: [u8; N]) -> Result<()> {
+        let end = bytes_of::<N>(self.entries.saturating_add(1));
         if end > self.backed {
             self.back(end)?;
         }
@@ -202,7 +202,7 @@ impl<const W: usize> EntryFile<W> for IndexFile<W> {
             Some(_) if is_full => return Err(self.full()),
             Some(open) => {
                 // SAFETY: an entry below `slots` lies within the file and its map.
-                unsafe { open.view.store(self.entries, words) };
+                unsafe { open.view.store(self.entries, slot) };
             }
             None => return Err(self.closed()),
         }
@@ -219,7 +219,7 @@ impl<const W: usize> EntryFile<W> for IndexFile<W> {
     /// `InvalidArgument` where entries would be lost: cut them first. (Kafka shortens the file, then throws, and the
     /// index is unusable from then on.)
     fn resize(&mut self, size: usize) -> Result<bool> {
-        let size = Self::whole(size as u64);
+        let size = whole::<N>(size as u64);
         if size == self.length {
             return Ok(false);
         }
@@ -230,7 +230,7 @@ impl<const W: usize> EntryFile<W> for IndexFile<W> {
                 format_args!("an index of {size} bytes is above {MAX_SIZE}"),
             ));
         }
-        if size < Self::size_of(self.entries) {
+        if size < bytes_of::<N>(self.entries) {
             let entries = self.entries;
             return Err(invalid(
                 &self.path,
@@ -245,7 +245,7 @@ impl<const W: usize> EntryFile<W> for IndexFile<W> {
         if self.open.is_none() {
             return Ok(());
         }
-        let size = self.entries.saturating_mul(Self::ENTRY_SIZE);
+        let size = self.entries.saturating_mul(N);
         self.resize(size).map(|_| ())
     }
 

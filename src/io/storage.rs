@@ -151,7 +151,7 @@ pub trait Storage: ReadFolder + Clone {
     type File: StoredFile;
 
     /// An index file in it.
-    type IndexFile<const W: usize>: EntryFile<W>;
+    type IndexFile<const N: usize>: EntryFile<N>;
 
     /// Opens a file, which is created where there is none.
     ///
@@ -165,8 +165,8 @@ pub trait Storage: ReadFolder + Clone {
     /// # Errors
     /// `Io`; `InvalidArgument` where a new index would have no room for an entry, which leaves an empty file (as Kafka
     /// does); `CorruptIndex` for a file longer than an index can be.
-    fn open_index<const W: usize>(&self, name: &str, max_size: usize)
-    -> Result<Self::IndexFile<W>>;
+    fn open_index<const N: usize>(&self, name: &str, max_size: usize)
+    -> Result<Self::IndexFile<N>>;
 
     /// Gives a file another name, in place of a file that has it; returns whether there was one.
     ///

@@ -6,13 +6,13 @@
 
 use std::path::Path;
 
-use super::entry_file::{EntryFile, WORD, check_length, invalid};
+use super::entry_file::{EntryFile, bytes_of, check_length, check_new, entries_in, invalid, whole};
 use super::storage::{StoredFile, read_exact_at};
 use crate::error::{Error, Result};
 
 /// An index in a file of a storage.
 #[derive(Debug)]
-pub(crate) struct StoredIndex<const W: usize, F> {
+pub(crate) struct StoredIndex<const N: usize, F> {
     file: F,
     max_size: u64,
     entries: usize,
@@ -22,7 +22,7 @@ pub(crate) struct StoredIndex<const W: usize, F> {
     unwritten: Vec<u8>,
 }
 
-impl<const W: usize, F: StoredFile> StoredIndex<W, F> {
+impl<const N: usize, F: StoredFile> StoredIndex<N, F> {
     /// Takes an open file. A new one gets `max_size` bytes, rounded down to whole entries; of an existing one every
     /// whole slot is an entry, whatever it holds.
     ///
@@ -32,15 +32,15 @@ impl<const W: usize, F: StoredFile> StoredIndex<W, F> {
     pub(crate) fn open(file: F, max_size: usize, is_new: bool) -> Result<Self> {
         let max_size = max_size as u64;
         if is_new {
-            Self::check_new(file.path(), max_size)?;
-            file.set_length(Self::whole(max_size))?;
+            check_new::<N>(file.path(), max_size)?;
+            file.set_length(whole::<N>(max_size))?;
         }
         let length = file.length()?;
         check_length(file.path(), length)?;
         Ok(Self {
             file,
             max_size,
-            entries: if is_new { 0 } else { Self::entries_in(length) },
+            entries: if is_new { 0 } else { entries_in::<N>(length) },
             length,
             unwritten: Vec::new(),
         })
@@ -48,7 +48,7 @@ impl<const W: usize, F: StoredFile> StoredIndex<W, F> {
 
     /// Position of the first byte that the file does not have yet.
     fn written(&self) -> u64 {
-        Self::size_of(self.entries).saturating_sub(self.unwritten.len() as u64)
+        bytes_of::<N>(self.entries).saturating_sub(self.unwritten.len() as u64)
     }
 
     fn write(&mut self) -> Result<()> {
@@ -60,17 +60,13 @@ impl<const W: usize, F: StoredFile> StoredIndex<W, F> {
     }
 }
 
-impl<const W: usize, F: StoredFile> EntryFile<W> for StoredIndex<W, F> {
+impl<const N: usize, F: StoredFile> EntryFile<N> for StoredIndex<N, F> {
     fn path(&self) -> &Path {
         self.file.path()
     }
 
     fn entries(&self) -> usize {
         self.entries
-    }
-
-    fn max_entries(&self) -> usize {
-        Self::entries_in(self.length)
     }
 
     fn length(&self) -> u64 {
@@ -81,36 +77,28 @@ impl<const W: usize, F: StoredFile> EntryFile<W> for StoredIndex<W, F> {
         self.max_size
     }
 
-    fn get(&self, n: usize) -> Result<Option<[u32; W]>> {
+    fn get(&self, n: usize) -> Result<Option<[u8; N]>> {
         if n >= self.entries {
             return Ok(None);
         }
-        let at = Self::size_of(n);
-        let mut words = [0; W];
-        let mut place = |bytes: &[u8]| {
-            for (word, bytes) in words.iter_mut().zip(bytes.as_chunks::<WORD>().0) {
-                *word = u32::from_be_bytes(*bytes);
-            }
-        };
+        let at = bytes_of::<N>(n);
         if let Some(at) = at.checked_sub(self.written()) {
             let at = usize::try_from(at).unwrap_or(usize::MAX);
-            place(self.unwritten.get(at..).unwrap_or_default());
-        } else {
-            let mut bytes = vec![0; Self::ENTRY_SIZE];
-            read_exact_at(&self.file, &mut bytes, at)?;
-            place(&bytes);
+            let rest = self.unwritten.get(at..).unwrap_or_default();
+            return Ok(rest.first_chunk().copied());
         }
-        Ok(Some(words))
+        let mut slot = [0; N];
+        read_exact_at(&self.file, &mut slot, at)?;
+        Ok(Some(slot))
     }
 
-    fn push(&mut self, words: [u32; W]) -> Result<()> {
+    fn push(&mut self, slot: [u8; N]) -> Result<()> {
         if self.entries >= self.max_entries() {
             let what = format_args!("the index is full with {} entries", self.entries);
             return Err(invalid(self.path(), what));
         }
         self.entries = self.entries.saturating_add(1);
-        let bytes = words.into_iter().flat_map(u32::to_be_bytes);
-        self.unwritten.extend(bytes);
+        self.unwritten.extend(slot);
         Ok(())
     }
 
@@ -123,11 +111,11 @@ impl<const W: usize, F: StoredFile> EntryFile<W> for StoredIndex<W, F> {
     }
 
     fn resize(&mut self, size: usize) -> Result<bool> {
-        let size = Self::whole(size as u64);
+        let size = whole::<N>(size as u64);
         if size == self.length {
             return Ok(false);
         }
-        let used = Self::size_of(self.entries);
+        let used = bytes_of::<N>(self.entries);
         if used > size {
             self.write()?;
         }
@@ -142,8 +130,7 @@ impl<const W: usize, F: StoredFile> EntryFile<W> for StoredIndex<W, F> {
     }
 
     fn trim_to_valid_size(&mut self) -> Result<()> {
-        self.resize(self.entries.saturating_mul(Self::ENTRY_SIZE))
-            .map(drop)
+        self.resize(self.entries.saturating_mul(N)).map(drop)
     }
 
     fn flush(&mut self) -> Result<()> {

@@ -16,9 +16,9 @@ use pyo3::types::PyCapsule;
 use super::capsule;
 use super::errors::into_py;
 use crate::api::index::{
-    AbortedTxn, OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset,
-    TransactionIndex as ReadTxnIndex, TransactionIndexFile, WritableOffsetIndex, WritableTimeIndex,
-    base_offset, collect_aborted,
+    AbortedTxn, EntryFile, EntryIndex, IndexEntry, OffsetIndex, OffsetPosition, TimeIndex,
+    TimestampOffset, TransactionIndex as ReadTxnIndex, TransactionIndexFile, WritableOffsetIndex,
+    WritableTimeIndex, base_offset, collect_aborted,
 };
 use crate::api::{Disk, lock};
 use crate::error::{Error, Result};
@@ -26,12 +26,43 @@ use crate::error::{Error, Result};
 /// An entry as Python sees it: (offset, position) or (timestamp, offset).
 type IndexPair = (i64, i64);
 
-fn of_offset(entry: OffsetPosition) -> IndexPair {
-    (entry.offset, entry.position.into())
+/// An entry that Python sees.
+trait PythonEntry {
+    /// The fields of the pair.
+    const NAMES: [&'static str; 2];
+
+    fn pair(self) -> IndexPair;
 }
 
-fn of_time(entry: TimestampOffset) -> IndexPair {
-    (entry.timestamp, entry.offset)
+impl PythonEntry for OffsetPosition {
+    const NAMES: [&'static str; 2] = ["offset", "position"];
+
+    fn pair(self) -> IndexPair {
+        (self.offset, self.position.into())
+    }
+}
+
+impl PythonEntry for TimestampOffset {
+    const NAMES: [&'static str; 2] = ["timestamp", "offset"];
+
+    fn pair(self) -> IndexPair {
+        (self.timestamp, self.offset)
+    }
+}
+
+fn columns<E, const N: usize, F>(
+    _: &EntryIndex<E, N, F>,
+    entries: impl Iterator<Item = Result<Option<E>>>,
+) -> Result<([&'static str; 2], Vec<IndexPair>)>
+where
+    E: IndexEntry<N> + PythonEntry,
+    F: EntryFile<N>,
+{
+    let pairs: Result<Vec<_>> = entries
+        .filter_map(Result::transpose)
+        .map(|it| Ok(it?.pair()))
+        .collect();
+    Ok((E::NAMES, pairs?))
 }
 
 /// Numbers as Arrow columns.
@@ -193,71 +224,27 @@ macro_rules! on {
     };
 }
 
-/// The same call on one that is open for writing.
-macro_rules! on_written {
-    ($index:expr, $it:ident => $call:expr) => {
-        match $index {
-            AnyIndex::WrittenOffset($it) => $call,
-            AnyIndex::WrittenTime($it) => $call,
-            AnyIndex::Offset(_) | AnyIndex::Time(_) => Err(for_reading()),
-        }
-    };
-}
-
 fn for_reading() -> Error {
     Error::InvalidArgument("the index was opened for reading; open it with writable=True".into())
-}
-
-impl AnyIndex {
-    const fn names(&self) -> [&'static str; 2] {
-        match self {
-            Self::Offset(_) | Self::WrittenOffset(_) => ["offset", "position"],
-            Self::Time(_) | Self::WrittenTime(_) => ["timestamp", "offset"],
-        }
-    }
-
-    /// Returns whether Kafka would roll: a time index reserves one entry for the end of its segment.
-    fn is_full(&self) -> bool {
-        match self {
-            Self::Offset(it) => it.entries() >= it.max_entries(),
-            Self::Time(it) => it.entries().saturating_add(1) >= it.max_entries(),
-            Self::WrittenOffset(it) => it.is_full(),
-            Self::WrittenTime(it) => it.is_full(),
-        }
-    }
-
-    fn last(&self) -> IndexPair {
-        match self {
-            Self::Offset(it) => of_offset(it.last_entry()),
-            Self::Time(it) => of_time(it.last_entry()),
-            Self::WrittenOffset(it) => of_offset(it.last_entry()),
-            Self::WrittenTime(it) => of_time(it.last_entry()),
-        }
-    }
-
-    fn entry(&self, n: usize) -> Option<IndexPair> {
-        match self {
-            Self::Offset(it) => it.entry(n).map(of_offset),
-            Self::Time(it) => it.entry(n).map(of_time),
-            Self::WrittenOffset(it) => it.entry(n).ok().map(of_offset),
-            Self::WrittenTime(it) => it.entry(n).ok().map(of_time),
-        }
-    }
-
-    fn lookup(&self, target: i64) -> Result<IndexPair> {
-        Ok(match self {
-            Self::Offset(it) => of_offset(it.lookup(target)),
-            Self::Time(it) => of_time(it.lookup(target)),
-            Self::WrittenOffset(it) => of_offset(it.lookup(target)?),
-            Self::WrittenTime(it) => of_time(it.lookup(target)?),
-        })
-    }
 }
 
 /// An offset or time index.
 #[pyclass(frozen, module = "kafkalog._core")]
 pub(super) struct Index {
     index: Closing<AnyIndex>,
+    writable: bool,
+}
+
+impl Index {
+    /// A call that is only for an index that was opened for writing.
+    fn change<R>(&self, call: impl FnOnce(&mut AnyIndex) -> Result<R>) -> PyResult<R> {
+        self.index.ask(|index| {
+            if !self.writable {
+                return Err(for_reading());
+            }
+            call(index)
+        })
+    }
 }
 
 #[pymethods]
@@ -278,14 +265,14 @@ impl Index {
                 (false, false) => AnyIndex::Offset(OffsetIndex::open(&path, from)?),
                 (true, false) => AnyIndex::Time(TimeIndex::open(&path, from)?),
                 (false, true) => {
-                    AnyIndex::WrittenOffset(WritableOffsetIndex::open(&disk, &path, from, size)?)
+                    AnyIndex::WrittenOffset(OffsetIndex::open_writable(&disk, &path, from, size)?)
                 }
                 (true, true) => {
-                    AnyIndex::WrittenTime(WritableTimeIndex::open(&disk, &path, from, size)?)
+                    AnyIndex::WrittenTime(TimeIndex::open_writable(&disk, &path, from, size)?)
                 }
             })
         })?;
-        Ok(Self { index })
+        Ok(Self { index, writable })
     }
 
     #[getter]
@@ -308,32 +295,34 @@ impl Index {
         self.index.with(|index| on!(index, it => it.length()))
     }
 
+    /// Returns whether Kafka would roll: a time index reserves one entry for the end of its segment.
     #[getter]
     fn is_full(&self) -> PyResult<bool> {
-        self.index.with(|index| index.is_full())
+        self.index.with(|index| on!(index, it => it.is_full()))
     }
 
     #[getter]
     fn last_entry(&self) -> PyResult<IndexPair> {
-        self.index.with(|index| index.last())
+        self.index
+            .with(|index| on!(index, it => it.last_entry().pair()))
     }
 
     fn entry(&self, n: usize) -> PyResult<IndexPair> {
         let (entry, entries) = self
             .index
-            .with(|index| (index.entry(n), on!(index, it => it.entries())))?;
+            .ask(|index| on!(index, it => Ok((it.get(n)?.map(PythonEntry::pair), it.entries()))))?;
         entry.ok_or_else(|| no_entry(n, entries))
     }
 
     fn lookup(&self, target: i64) -> PyResult<IndexPair> {
-        self.index.ask(|index| index.lookup(target))
+        self.index
+            .ask(|index| on!(index, it => Ok(it.lookup(target)?.pair())))
     }
 
     fn lookup_many(&self, py: Python<'_>, targets: Vec<i64>) -> PyResult<IndexColumns> {
         let (names, found) = py.detach(|| {
             self.index.ask(|index| {
-                let found: Result<Vec<_>> = targets.iter().map(|&t| index.lookup(t)).collect();
-                Ok((index.names(), found?))
+                on!(index, it => columns(it, targets.iter().map(|&t| it.lookup(t).map(Some))))
             })
         })?;
         IndexColumns::of_pairs(names, &found)
@@ -341,11 +330,8 @@ impl Index {
 
     fn to_arrow(&self, py: Python<'_>) -> PyResult<IndexColumns> {
         let (names, all) = py.detach(|| {
-            self.index.with(|index| {
-                let entries = on!(index, it => it.entries());
-                let all: Vec<_> = (0..entries).map_while(|n| index.entry(n)).collect();
-                (index.names(), all)
-            })
+            self.index
+                .ask(|index| on!(index, it => columns(it, (0..it.entries()).map(|n| it.get(n)))))
         })?;
         IndexColumns::of_pairs(names, &all)
     }
@@ -355,13 +341,12 @@ impl Index {
     }
 
     fn can_append_offset(&self, offset: i64) -> PyResult<bool> {
-        self.index
-            .ask(|index| on_written!(index, it => Ok(it.can_append_offset(offset))))
+        self.change(|index| on!(index, it => Ok(it.can_append_offset(offset))))
     }
 
     /// An offset and a position, or a timestamp and an offset.
     fn append(&self, first: i64, second: i64, skip_full_check: bool) -> PyResult<()> {
-        self.index.ask(|index| match index {
+        self.change(|index| match index {
             AnyIndex::WrittenOffset(it) => {
                 let position = i32::try_from(second);
                 let position = position.map_err(|e| Error::InvalidArgument(e.to_string()))?;
@@ -373,55 +358,47 @@ impl Index {
     }
 
     fn fetch_upper_bound(&self, position: i32, fetch_size: i32) -> PyResult<Option<IndexPair>> {
-        self.index.ask(|index| match index {
+        self.change(|index| match index {
             AnyIndex::WrittenOffset(it) => {
                 let offset = it.base_offset();
                 let from = OffsetPosition { offset, position };
-                Ok(it.fetch_upper_bound(from, fetch_size)?.map(of_offset))
+                let found = it.fetch_upper_bound(from, fetch_size)?;
+                Ok(found.map(PythonEntry::pair))
             }
             _ => Err(for_reading()),
         })
     }
 
     fn truncate(&self) -> PyResult<()> {
-        self.index
-            .ask(|index| on_written!(index, it => it.truncate()))
+        self.change(|index| on!(index, it => it.truncate()))
     }
 
     fn truncate_to(&self, offset: i64) -> PyResult<()> {
-        self.index
-            .ask(|index| on_written!(index, it => it.truncate_to(offset)))
+        self.change(|index| on!(index, it => it.truncate_to(offset)))
     }
 
     fn resize(&self, py: Python<'_>, size: usize) -> PyResult<bool> {
-        py.detach(|| {
-            self.index
-                .ask(|index| on_written!(index, it => it.resize(size)))
-        })
+        py.detach(|| self.change(|index| on!(index, it => it.resize(size))))
     }
 
     fn reset(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.index.ask(|index| on_written!(index, it => it.reset())))
+        py.detach(|| self.change(|index| on!(index, it => it.reset())))
     }
 
     fn trim_to_valid_size(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| {
-            self.index
-                .ask(|index| on_written!(index, it => it.trim_to_valid_size()))
-        })
+        py.detach(|| self.change(|index| on!(index, it => it.trim_to_valid_size())))
     }
 
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.index.ask(|index| on_written!(index, it => it.flush())))
+        py.detach(|| self.change(|index| on!(index, it => it.flush())))
     }
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| match self.index.lock().take() {
-            Some(AnyIndex::WrittenOffset(mut it)) => it.close(),
-            Some(AnyIndex::WrittenTime(mut it)) => it.close(),
-            _ => Ok(()),
-        })
-        .map_err(into_py)
+        let closed = py.detach(|| match self.index.lock().take() {
+            Some(mut index) => on!(&mut index, it => it.close()),
+            None => Ok(()),
+        });
+        closed.map_err(into_py)
     }
 }
 

@@ -1,21 +1,21 @@
 //! Index files that are opened, or created, when first used (`LazyIndex`).
 
 use crate::error::Result;
-use crate::index::writable::{Entry, WritableIndex};
+use crate::index::entry_index::{EntryIndex, IndexEntry};
 use crate::io::storage::Storage;
 use crate::types::Offset;
 
 /// An index, or where it would be.
 #[derive(Debug)]
-pub(super) struct LazyIndex<S: Storage, E, const W: usize> {
+pub(super) struct LazyIndex<S: Storage, E: IndexEntry<N>, const N: usize> {
     storage: S,
     name: String,
     base_offset: Offset,
     max_size: usize,
-    index: Option<WritableIndex<E, W, S::IndexFile<W>>>,
+    index: Option<EntryIndex<E, N, S::IndexFile<N>>>,
 }
 
-impl<S: Storage, E: Entry<W>, const W: usize> LazyIndex<S, E, W> {
+impl<S: Storage, E: IndexEntry<N>, const N: usize> LazyIndex<S, E, N> {
     pub(super) fn new(storage: &S, name: String, base_offset: Offset, max_size: usize) -> Self {
         Self {
             storage: storage.clone(),
@@ -28,12 +28,13 @@ impl<S: Storage, E: Entry<W>, const W: usize> LazyIndex<S, E, W> {
 
     /// The index, opened or created now if it was not before.
     #[inline]
-    pub(super) fn get(&mut self) -> Result<&mut WritableIndex<E, W, S::IndexFile<W>>> {
+    pub(super) fn get(&mut self) -> Result<&mut EntryIndex<E, N, S::IndexFile<N>>> {
         match &mut self.index {
             Some(index) => Ok(index),
             none => {
                 let (storage, name) = (&self.storage, &self.name);
-                let index = WritableIndex::open_in(storage, name, self.base_offset, self.max_size)?;
+                let index =
+                    EntryIndex::open_writable_in(storage, name, self.base_offset, self.max_size)?;
                 Ok(none.insert(index))
             }
         }

@@ -122,13 +122,13 @@ impl<'a> SegmentLookup<'a> {
         }
         let Some((index, floor)) = self
             .offset_index()
-            .and_then(|index| Some((index, index.floor(target)?)))
+            .and_then(|index| Some((index, index.floor(target).ok()??)))
         else {
             return Ok(0);
         };
         let mut tried = [None; ENTRIES_TRIED];
         for (back, slot) in tried.iter_mut().enumerate() {
-            let entry = floor.checked_sub(back).and_then(|at| index.entry(at));
+            let entry = floor.checked_sub(back).and_then(|at| index.iter().nth(at));
             *slot = entry.and_then(|entry| u64::try_from(entry.position).ok());
         }
         for position in tried.into_iter().flatten() {
@@ -148,7 +148,7 @@ impl<'a> SegmentLookup<'a> {
 
     /// Prefetches the bytes that a lookup of `target` will walk over, from the index entry on.
     pub(crate) fn fetch(&self, target: Offset) {
-        let floor = |index: &OffsetIndex| index.entry(index.floor(target)?);
+        let floor = |index: &OffsetIndex| index.iter().nth(index.floor(target).ok()??);
         if let Some(entry) = self.offset_index().and_then(floor)
             && let Ok(position) = u64::try_from(entry.position)
         {
@@ -517,7 +517,7 @@ impl<'a> SegmentLookup<'a> {
         let entry = self
             .segment
             .time_index()
-            .map(|index| index.lookup(timestamp.saturating_sub(1)))
+            .and_then(|index| index.lookup(timestamp.saturating_sub(1)).ok())
             .filter(|entry| entry.timestamp >= 0);
         if let Some(entry) = entry
             && let Some((_, position, header)) = self.find(entry.offset)?

@@ -42,7 +42,7 @@ impl<S: Storage> WrittenBatches<'_, S> {
                 Some(closed) => OffsetIndex::map(&closed.open()?, base_offset)?,
                 None => OffsetIndex::open_in(self.storage, &name, base_offset)?,
             };
-            Position::try_from(index.lookup(offset).position).unwrap_or_default()
+            Position::try_from(index.lookup(offset)?.position).unwrap_or_default()
         } else {
             0
         };

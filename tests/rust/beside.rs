@@ -7,10 +7,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use kafkalog::internal::format::entry::{OffsetPosition, TimestampOffset};
-use kafkalog::internal::index::offset::OffsetIndex;
-use kafkalog::internal::index::time::TimeIndex;
-use kafkalog::internal::index::writable::offset::WritableOffsetIndex;
-use kafkalog::internal::index::writable::time::WritableTimeIndex;
+use kafkalog::internal::index::offset::{OffsetIndex, WritableOffsetIndex};
+use kafkalog::internal::index::time::{TimeIndex, WritableTimeIndex};
 use kafkalog::internal::io::disk::Disk;
 
 use crate::common::{Chance, pick};
@@ -84,7 +82,7 @@ fn a_reading_process() {
         times_seen = times.entries();
         for _ in 0..20 {
             let target = offset_of(chance.below(seen + 1), 30);
-            let found = index.lookup(target);
+            let found = index.lookup(target).unwrap();
             let expected = number_of(target).min(seen.saturating_sub(1));
             assert!(
                 seen == 0 || number_of(found.offset) == expected,
@@ -103,8 +101,8 @@ fn processes_beside_the_writer() {
     let path = folder.path().join("00000000007000000000.index");
     let time = path.with_extension("timeindex");
     let disk = Disk::default();
-    let mut offsets = WritableOffsetIndex::open(&disk, &path, BASE, 10 << 20).unwrap();
-    let mut times = WritableTimeIndex::open(&disk, &time, BASE, 10 << 20).unwrap();
+    let mut offsets = WritableOffsetIndex::open_writable(&disk, &path, BASE, 10 << 20).unwrap();
+    let mut times = WritableTimeIndex::open_writable(&disk, &time, BASE, 10 << 20).unwrap();
     let processes: Vec<_> = (0..READERS)
         .map(|_| {
             let mut process = Command::new(std::env::current_exe().unwrap());

@@ -235,10 +235,10 @@ pub fn decompress(data: &[u8]) {
 /// Index files, as they are and as lookups see them.
 pub fn index(data: &[u8]) {
     let base = 1000;
-    let offsets = OffsetIndex::from_bytes(data.to_vec(), base);
+    let offsets = OffsetIndex::from_bytes(data.to_vec(), base).unwrap();
     let _ = offsets.sanity_check();
     assert_eq!(offsets.iter().count(), offsets.entries());
-    let times = TimeIndex::from_bytes(data.to_vec(), base);
+    let times = TimeIndex::from_bytes(data.to_vec(), base).unwrap();
     let _ = times.sanity_check();
     assert_eq!(times.iter().count(), times.entries());
     for target in [i64::MIN, -1, 0, base, base + 1, base + 1_000_000, i64::MAX] {

@@ -57,35 +57,34 @@ impl Faults for Watch {
     }
 }
 
-fn open_index<const W: usize>(disk: &Disk, path: &Path, max_size: usize) -> IndexFile<W> {
+fn open_index<const N: usize>(disk: &Disk, path: &Path, max_size: usize) -> IndexFile<N> {
     // SAFETY: a file in a folder of the test's own, which has no other writer at a time.
     unsafe { IndexFile::open(disk, path, max_size) }.unwrap()
 }
 
-fn entry(n: usize) -> [u32; 2] {
-    let n = u32::try_from(n).unwrap();
-    [n * 3 + 1, n * 7919]
+fn entry(n: usize) -> [u8; 8] {
+    let n = u64::try_from(n).unwrap();
+    (((n * 3 + 1) << 32) | (n * 7919)).to_be_bytes()
 }
 
-fn fill(index: &mut IndexFile<2>, to: usize) {
+fn fill(index: &mut IndexFile<8>, to: usize) {
     for n in index.entries()..to {
         index.push(entry(n)).unwrap();
     }
 }
 
-fn all(index: &IndexFile<2>) -> Vec<[u32; 2]> {
+fn all(index: &IndexFile<8>) -> Vec<[u8; 8]> {
     (0..index.entries())
         .map(|n| index.get(n).unwrap().unwrap())
         .collect()
 }
 
-fn entries(to: usize) -> Vec<[u32; 2]> {
+fn entries(to: usize) -> Vec<[u8; 8]> {
     (0..to).map(entry).collect()
 }
 
 fn bytes(to: usize) -> Vec<u8> {
-    let words = entries(to).into_iter().flatten();
-    words.flat_map(u32::to_be_bytes).collect()
+    entries(to).concat()
 }
 
 fn is_write(step: DiskStep) -> bool {
@@ -96,7 +95,7 @@ struct Scene {
     _folder: tempfile::TempDir,
     watch: Arc<Watch>,
     path: PathBuf,
-    index: IndexFile<2>,
+    index: IndexFile<8>,
 }
 
 fn scene(max_size: usize) -> Scene {
@@ -166,12 +165,12 @@ fn what_is_taken_back_stays_in_the_file() {
     assert_eq!(fs::read(&s.path).unwrap(), bytes(10));
     // The next opening finds every slot in use.
     let disk = Disk::default();
-    let mut again = open_index::<2>(&disk, &s.path, 4096);
+    let mut again = open_index::<8>(&disk, &s.path, 4096);
     assert_eq!((again.entries(), again.max_entries()), (10, 10));
     assert!(again.resize(4096).unwrap());
     again.truncate(0).unwrap();
     // The hole is filled with what it holds, whatever was taken back.
-    again.push([5, 5]).unwrap();
+    again.push([5; 8]).unwrap();
     again.flush().unwrap();
     assert_eq!(fs::read(&s.path).unwrap()[8..80], bytes(10)[8..]);
 }

@@ -14,25 +14,27 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
 
-use crate::io::entry_file::WORD;
-
 /// Pages are at least this large: up to the next multiple, a map may be touched after the file's end.
 pub(super) const PAGE: u64 = 4096;
 
+/// Bytes of the smaller atomic; entries are whole numbers of it.
+const WORD: usize = 4;
+
 /// A map of a file's start.
 #[derive(Debug)]
-pub(super) struct View<const W: usize> {
+pub(super) struct View<const N: usize> {
     map: MmapRaw,
     /// Whole entries that fit into the map; the file may be shorter.
     pub(super) capacity: usize,
 }
 
-impl<const W: usize> View<W> {
+impl<const N: usize> View<N> {
     /// Maps the first `reserve` bytes, whether the file has them yet or not.
     pub(super) fn open(file: &File, reserve: u64) -> io::Result<Self> {
+        const { assert!(N.is_multiple_of(WORD)) };
         let reserve = usize::try_from(reserve.max(PAGE)).map_err(io::Error::other)?;
         let map = MmapOptions::new().len(reserve).map_raw(file)?;
-        let capacity = map.len().checked_div(W.saturating_mul(WORD));
+        let capacity = map.len().checked_div(N);
         Ok(Self {
             map,
             capacity: capacity.unwrap_or_default(),
@@ -46,7 +48,7 @@ impl<const W: usize> View<W> {
         reason = "a map begins on a page, and an entry is a number of words"
     )]
     fn at(&self, n: usize, k: usize) -> *mut u32 {
-        let word = n.wrapping_mul(W).wrapping_add(k);
+        let word = n.wrapping_mul(N / WORD).wrapping_add(k);
         self.map.as_mut_ptr().cast::<u32>().wrapping_add(word)
     }
 
@@ -55,23 +57,22 @@ impl<const W: usize> View<W> {
     /// # Safety
     /// `n` is below `capacity`, and the file holds that entry.
     #[inline]
-    pub(super) unsafe fn load(&self, n: usize) -> [u32; W] {
-        let mut words = [0; W];
-        if let [high, low] = words.as_mut_slice() {
+    pub(super) unsafe fn load(&self, n: usize) -> [u8; N] {
+        let mut slot = [0; N];
+        if let Ok(both) = <&mut [u8; 8]>::try_from(slot.as_mut_slice()) {
             // SAFETY: `n` is below the capacity, so the eight bytes are inside the map, which begins on a page: they
             // are aligned. They are accessed as this atomic alone.
-            let both = unsafe { AtomicU64::from_ptr(self.at(n, 0).cast()) };
-            let both = u64::from_be(both.load(Ordering::Relaxed));
-            (*high, *low) = halves(both);
-            return words;
+            let atomic = unsafe { AtomicU64::from_ptr(self.at(n, 0).cast()) };
+            *both = u64::from_be(atomic.load(Ordering::Relaxed)).to_be_bytes();
+            return slot;
         }
-        for (k, word) in words.iter_mut().enumerate() {
-            // SAFETY: `n` is below the capacity, so all `W` words are inside the map, which begins on a page: they are
+        for (k, word) in slot.as_chunks_mut().0.iter_mut().enumerate() {
+            // SAFETY: `n` is below the capacity, so all `N` bytes are inside the map, which begins on a page: they are
             // aligned. They are accessed as this atomic alone.
             let atomic = unsafe { AtomicU32::from_ptr(self.at(n, k)) };
-            *word = u32::from_be(atomic.load(Ordering::Relaxed));
+            *word = u32::from_be(atomic.load(Ordering::Relaxed)).to_be_bytes();
         }
-        words
+        slot
     }
 
     /// Writes entry `n`, the last word last.
@@ -79,18 +80,17 @@ impl<const W: usize> View<W> {
     /// # Safety
     /// As [`View::load`].
     #[inline]
-    pub(super) unsafe fn store(&mut self, n: usize, words: [u32; W]) {
-        if let [high, low] = *words.as_slice() {
-            let both = u64::from(high) << 32 | u64::from(low);
+    pub(super) unsafe fn store(&mut self, n: usize, slot: [u8; N]) {
+        if let Ok(both) = <[u8; 8]>::try_from(slot.as_slice()) {
             // SAFETY: as in `load`; the map is writable.
             let atomic = unsafe { AtomicU64::from_ptr(self.at(n, 0).cast()) };
-            atomic.store(both.to_be(), Ordering::Relaxed);
+            atomic.store(u64::from_be_bytes(both).to_be(), Ordering::Relaxed);
             return;
         }
-        for (k, word) in words.into_iter().enumerate() {
+        for (k, word) in slot.as_chunks().0.iter().enumerate() {
             // SAFETY: as in `load`; the map is writable.
             let atomic = unsafe { AtomicU32::from_ptr(self.at(n, k)) };
-            atomic.store(word.to_be(), Ordering::Release);
+            atomic.store(u32::from_be_bytes(*word).to_be(), Ordering::Release);
         }
     }
 
@@ -101,12 +101,4 @@ impl<const W: usize> View<W> {
         }
         self.map.flush_range(0, length)
     }
-}
-
-/// The upper and the lower half.
-#[inline]
-#[must_use]
-pub(crate) fn halves(both: u64) -> (u32, u32) {
-    let half = |word| u32::try_from(word).unwrap_or_default();
-    (half(both >> 32), half(both & u64::from(u32::MAX)))
 }

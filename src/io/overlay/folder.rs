@@ -82,7 +82,7 @@ impl ReadFolder for Snapshot {
 
 impl Storage for Overlay {
     type File = PlannedFile;
-    type IndexFile<const W: usize> = StoredIndex<W, PlannedFile>;
+    type IndexFile<const N: usize> = StoredIndex<N, PlannedFile>;
 
     fn open_file(&self, name: &str) -> Result<PlannedFile> {
         if !self.contains(name) {
@@ -95,11 +95,11 @@ impl Storage for Overlay {
         })
     }
 
-    fn open_index<const W: usize>(
+    fn open_index<const N: usize>(
         &self,
         name: &str,
         max_size: usize,
-    ) -> Result<Self::IndexFile<W>> {
+    ) -> Result<Self::IndexFile<N>> {
         let is_new = !Self::contains(self, name);
         StoredIndex::open(self.open_file(name)?, max_size, is_new)
     }

@@ -26,11 +26,14 @@ use super::source::Access;
 use super::walk::LogWalk;
 use crate::error::{Error, Refusal, Result};
 use crate::format::batch::BatchHeader;
-use crate::format::entry::{AbortedTxn, OffsetPosition, TimestampOffset, relative_offset};
+use crate::format::entry::{
+    AbortedTxn, OFFSET_ENTRY_SIZE, OffsetPosition, TIME_ENTRY_SIZE, TimestampOffset,
+    relative_offset,
+};
 use crate::format::file_name::{FileKind, FileState};
+use crate::index::offset::OffsetIndex;
+use crate::index::time::TimeIndex;
 use crate::index::txn::TransactionIndexFile;
-use crate::index::writable::offset::WritableOffsetIndex;
-use crate::index::writable::time::WritableTimeIndex;
 use crate::io::appender::{AppendedBytes, Appender};
 use crate::io::entry_file::EntryFile;
 use crate::io::folder::DiskFolder;
@@ -78,8 +81,8 @@ pub struct WritableSegment<S: Storage = DiskFolder> {
     state: FileState,
     settings: SegmentSettings,
     log: Appender<S::File>,
-    offset_index: LazyIndex<S, OffsetPosition, 2>,
-    time_index: LazyIndex<S, TimestampOffset, 3>,
+    offset_index: LazyIndex<S, OffsetPosition, OFFSET_ENTRY_SIZE>,
+    time_index: LazyIndex<S, TimestampOffset, TIME_ENTRY_SIZE>,
     txn_index: TransactionIndexFile<S>,
     /// The clock when it was opened, or when it was last cut to nothing.
     created_ms: TimestampMs,
@@ -212,7 +215,7 @@ impl<S: Storage> WritableSegment<S> {
     ///
     /// # Errors
     /// `Io`, `InvalidArgument` for a size that holds no entry.
-    pub fn offset_index(&mut self) -> Result<&mut WritableOffsetIndex<S::IndexFile<2>>> {
+    pub fn offset_index(&mut self) -> Result<&mut OffsetIndex<S::IndexFile<OFFSET_ENTRY_SIZE>>> {
         self.offset_index.get()
     }
 
@@ -220,7 +223,7 @@ impl<S: Storage> WritableSegment<S> {
     ///
     /// # Errors
     /// `Io`, `InvalidArgument` for a size that holds no entry.
-    pub fn time_index(&mut self) -> Result<&mut WritableTimeIndex<S::IndexFile<3>>> {
+    pub fn time_index(&mut self) -> Result<&mut TimeIndex<S::IndexFile<TIME_ENTRY_SIZE>>> {
         self.time_index.get()
     }
 
@@ -445,8 +448,8 @@ impl<S: Storage> WritableSegment<S> {
 }
 
 /// Adds the entry that names the largest timestamp. An index that is full or ends further on goes without it.
-fn add_last<F: EntryFile<3>>(
-    index: &mut WritableTimeIndex<F>,
+fn add_last<F: EntryFile<TIME_ENTRY_SIZE>>(
+    index: &mut TimeIndex<F>,
     last: TimestampOffset,
 ) -> Result<()> {
     match index.maybe_append(last.timestamp, last.offset, true) {

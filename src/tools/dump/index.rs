@@ -3,6 +3,9 @@
 //! Like Kafka's tool, it takes every whole slot of the file for an entry, also zeros after the last one, and looks
 //! offsets up among them; it ends at the first entry, other than the very first, whose offset is the base.
 
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+
 use super::Options;
 use super::findings::DumpFindings;
 use super::log::largest_timestamp;
@@ -11,96 +14,60 @@ use super::target::{DumpTarget, open};
 use super::text::{TextOutput, put};
 use super::walk::{BatchFrame, frame_at};
 use crate::error::{Error, Result};
-use crate::format::entry::{OFFSET_ENTRY_SIZE, OffsetPosition, TIME_ENTRY_SIZE, TimestampOffset};
+use crate::format::entry::{OFFSET_ENTRY_SIZE, OffsetPosition, TIME_ENTRY_SIZE};
 use crate::format::file_name::FileKind;
-use crate::index::read::IndexEntry;
-use crate::index::search;
+use crate::index::entry_index::{EntryIndex, IndexEntry};
+use crate::index::offset::OffsetIndex;
+use crate::index::time::TimeIndex;
+use crate::io::entry_file::{EntryFile, bytes_of};
 use crate::segment::source::{Access, SegmentSource};
 use crate::types::{NO_TIMESTAMP, Offset, Position};
 
-/// Words of an offset index entry.
-const OFFSET_WORDS: usize = OFFSET_ENTRY_SIZE / 4;
-
-/// An index file as slots.
-struct RawSlots {
-    bytes: SegmentSource,
-    size: usize,
-    base_offset: Offset,
+/// An index file that is read window by window; every whole slot is an entry.
+#[derive(Debug)]
+struct RawSlots<const N: usize> {
+    path: PathBuf,
+    bytes: RefCell<SegmentSource>,
 }
 
-impl RawSlots {
-    fn open(target: &DumpTarget, kind: FileKind, size: usize, access: Access) -> Result<Self> {
-        let bytes = if target.name.ends_with(kind.suffix()) {
-            open(&target.path, access)?
-        } else {
-            target.open_beside(kind.suffix(), access)?
-        };
-        Ok(Self {
-            bytes,
-            size,
-            base_offset: target.base_offset()?,
-        })
+type RawOffsets = OffsetIndex<RawSlots<OFFSET_ENTRY_SIZE>>;
+type RawTimes = TimeIndex<RawSlots<TIME_ENTRY_SIZE>>;
+
+impl<const N: usize> EntryFile<N> for RawSlots<N> {
+    fn path(&self) -> &Path {
+        &self.path
     }
 
-    /// Whole slots.
-    const fn len(&self) -> u64 {
-        match self.bytes.len().checked_div(self.size as u64) {
-            Some(slots) => slots,
-            None => 0,
-        }
+    fn entries(&self) -> usize {
+        self.max_entries()
     }
 
-    const fn position_of(&self, slot: u64) -> Position {
-        slot.saturating_mul(self.size as u64)
+    fn length(&self) -> u64 {
+        self.bytes.borrow().len()
     }
 
-    fn entry<E: IndexEntry<N>, const N: usize>(&mut self, slot: u64) -> Result<Option<E>> {
-        let bytes = self.bytes.bytes(self.position_of(slot), self.size)?;
-        let slot = bytes.first_chunk();
-        Ok(slot.map(|slot| E::decode(self.base_offset, slot)))
+    fn get(&self, n: usize) -> Result<Option<[u8; N]>> {
+        let mut bytes = self.bytes.borrow_mut();
+        let slot = bytes.bytes(bytes_of::<N>(n), N)?;
+        Ok(slot.first_chunk().copied())
     }
+}
 
-    /// Slot `n` of an offset index; `None` beyond the end.
-    fn offset_entry(&mut self, n: u64) -> Result<Option<OffsetPosition>> {
-        self.entry(n)
-    }
-
-    /// Slot `n` of a time index; `None` beyond the end.
-    fn time_entry(&mut self, n: u64) -> Result<Option<TimestampOffset>> {
-        self.entry(n)
-    }
-
-    /// Finds the position of the last batch at or below `target`, by Kafka's search; 0 if no entry gives one.
-    fn lookup(&mut self, target: Offset) -> Result<i32> {
-        let entries = usize::try_from(self.len()).unwrap_or(usize::MAX);
-        let offset_of = |n| {
-            let entry = self.offset_entry(n as u64)?;
-            Ok::<_, Error>(entry.map_or(Offset::MAX, |entry| entry.offset))
-        };
-        let Some(n) = search::floor::<OFFSET_WORDS, _>(entries, target, offset_of)? else {
-            return Ok(0);
-        };
-        let entry = self.offset_entry(n as u64)?;
-        Ok(entry.map_or(0, |entry| entry.position))
-    }
-
-    /// Checks what a broker checks when it starts (`sanityCheck`): `ordered` says whether the entries make sense.
-    fn sanity_check(&self, last_offset: Offset, ordered: Result<(), Error>) -> Result<()> {
-        let path = self.bytes.path();
-        if self.len() > 0 && last_offset < self.base_offset {
-            let position = self.position_of(self.len().saturating_sub(1));
-            let expected = format!("at least the base {}", self.base_offset);
-            let error = Error::corrupt_index("last offset", position, expected, last_offset);
-            return Err(error.at(path));
-        }
-        ordered.map_err(|e| e.at(path))?;
-        let length = self.bytes.len();
-        if self.position_of(self.len()) != length {
-            let expected = format!("a multiple of {}", self.size);
-            return Err(Error::corrupt_index("index size", length, expected, length).at(path));
-        }
-        Ok(())
-    }
+fn open_index<E: IndexEntry<N>, const N: usize>(
+    target: &DumpTarget,
+    kind: FileKind,
+    access: Access,
+) -> Result<EntryIndex<E, N, RawSlots<N>>> {
+    let bytes = if target.name.ends_with(kind.suffix()) {
+        open(&target.path, access)?
+    } else {
+        target.open_beside(kind.suffix(), access)?
+    };
+    let slots = RawSlots {
+        path: bytes.path().to_path_buf(),
+        bytes: RefCell::new(bytes),
+    };
+    EntryIndex::over(slots, target.base_offset()?)
 }
 
 /// Offset index: an entry a line, each compared with the batch it points to.
@@ -115,26 +82,19 @@ pub(super) fn dump_index(
 ) -> Result<()> {
     target.base_offset()?;
     let mut log = target.open_beside(FileKind::Log.suffix(), Access::Headers)?;
-    let mut index = RawSlots::open(
-        target,
-        FileKind::OffsetIndex,
-        OFFSET_ENTRY_SIZE,
-        Access::Records,
-    )?;
-    if index.len() == 0 {
+    let index: RawOffsets = open_index(target, FileKind::OffsetIndex, Access::Records)?;
+    if index.entries() == 0 {
         put!(text, target.shown.as_str(), " is empty.");
         return text.end_line();
     }
     if options.index_sanity_check {
-        let last = index.len().saturating_sub(1);
-        let last = index.offset_entry(last)?.map_or(0, |entry| entry.offset);
-        index.sanity_check(last, Ok(()))?;
+        index.sanity_check()?;
         put!(text, target.shown.as_str(), " passed sanity check.");
         return text.end_line();
     }
-    let mut n = 0u64;
-    while let Some(entry) = index.offset_entry(n)? {
-        if n > 0 && entry.offset == index.base_offset {
+    let mut n = 0usize;
+    while let Some(entry) = index.get(n)? {
+        if n > 0 && entry.offset == index.base_offset() {
             break;
         }
         let frame = frame_for(&mut log, &index, n, entry, options.max_message_size)?;
@@ -160,17 +120,17 @@ pub(super) fn dump_index(
 /// The batch that slot `n` points to, whole within `window` bytes.
 fn frame_for(
     log: &mut SegmentSource,
-    index: &RawSlots,
-    n: u64,
+    index: &RawOffsets,
+    n: usize,
     entry: OffsetPosition,
     window: i32,
 ) -> Result<BatchFrame> {
     let size = log.len();
     let fault = |expected: String, found: String| {
         // The position stands after the offset.
-        let at = index.position_of(n).saturating_add(4);
+        let at = bytes_of::<OFFSET_ENTRY_SIZE>(n).saturating_add(4);
         let error = Error::corrupt_index("indexed position", at, expected, found);
-        error.for_offset(entry.offset).at(index.bytes.path())
+        error.for_offset(entry.offset).at(index.path())
     };
     let position = in_log(entry.position, size)
         .ok_or_else(|| fault(format!("within 0 to {size}"), entry.position.to_string()))?;
@@ -200,29 +160,19 @@ pub(super) fn dump_time_index(
 ) -> Result<()> {
     target.base_offset()?;
     let log = target.open_beside(FileKind::Log.suffix(), Access::Records)?;
-    let index = RawSlots::open(
-        target,
-        FileKind::OffsetIndex,
-        OFFSET_ENTRY_SIZE,
-        Access::Headers,
-    )?;
-    let mut times = RawSlots::open(
-        target,
-        FileKind::TimeIndex,
-        TIME_ENTRY_SIZE,
-        Access::Records,
-    )?;
+    let index = open_index(target, FileKind::OffsetIndex, Access::Headers)?;
+    let times: RawTimes = open_index(target, FileKind::TimeIndex, Access::Records)?;
     if options.index_sanity_check {
-        time_sanity_check(&mut times)?;
+        times.sanity_check()?;
         put!(text, target.shown.as_str(), " passed sanity check.");
         return text.end_line();
     }
     let mut search = IndexSearch::new(log, index);
     let mut records = LenientDecoder::default();
     let mut previous = NO_TIMESTAMP;
-    let mut n = 0u64;
-    while let Some(entry) = times.time_entry(n)? {
-        if n > 0 && entry.offset == times.base_offset {
+    let mut n = 0usize;
+    while let Some(entry) = times.get(n)? {
+        if n > 0 && entry.offset == times.base_offset() {
             break;
         }
         match search.batch_for(entry.offset)? {
@@ -256,33 +206,13 @@ pub(super) fn dump_time_index(
     Ok(())
 }
 
-fn time_sanity_check(times: &mut RawSlots) -> Result<()> {
-    let last_slot = times.len().saturating_sub(1);
-    let (Some(first), Some(last)) = (times.time_entry(0)?, times.time_entry(last_slot)?) else {
-        return times.sanity_check(times.base_offset, Ok(()));
-    };
-    let ordered = if last.timestamp < first.timestamp {
-        let expected = format!("at least the first, {}", first.timestamp);
-        let at = times.position_of(last_slot);
-        Err(Error::corrupt_index(
-            "last timestamp",
-            at,
-            expected,
-            last.timestamp,
-        ))
-    } else {
-        Ok(())
-    };
-    times.sanity_check(last.offset, ordered)
-}
-
 /// Finds batches by offset as the tool does: looked up in the index, then forward through the log.
 ///
 /// The tool walks from there to the end of the log each time, and dies of damage anywhere on that way. We walk it once:
 /// a walk that begins on a batch of the last one ends as that did.
 struct IndexSearch {
     log: SegmentSource,
-    index: RawSlots,
+    index: RawOffsets,
     /// A batch of the chain that is known to be sound to its end; nothing is known yet where it is `None`.
     chain: Option<Position>,
     /// The last search: where it began, for which offset, and where it ended.
@@ -290,7 +220,7 @@ struct IndexSearch {
 }
 
 impl IndexSearch {
-    const fn new(log: SegmentSource, index: RawSlots) -> Self {
+    const fn new(log: SegmentSource, index: RawOffsets) -> Self {
         Self {
             log,
             index,
@@ -302,12 +232,12 @@ impl IndexSearch {
     /// The first batch that ends at or after `target`, and its last offset.
     fn batch_for(&mut self, target: Offset) -> Result<Option<(BatchFrame, Offset)>> {
         let size = self.log.len();
-        let found = self.index.lookup(target)?;
+        let found = self.index.lookup(target)?.position;
         let from = in_log(found, size).ok_or_else(|| {
             let expected = format!("within 0 to {size}");
             Error::corrupt_index("indexed position", 0, expected, found)
                 .for_offset(target)
-                .at(self.index.bytes.path())
+                .at(self.index.path())
         })?;
         self.walk_to_the_end(from)?;
         let mut position = match self.last {
@@ -357,7 +287,7 @@ mod tests {
     use super::*;
 
     /// An index of `entries` (offset 10 n + 10 at position 100 n + 100) and a tail of zeros.
-    fn slots(folder: &std::path::Path, entries: i32, zeros: usize) -> RawSlots {
+    fn slots(folder: &std::path::Path, entries: i32, zeros: usize) -> RawOffsets {
         let path = folder.join("00000000000000000005.index");
         let written = (1..=entries)
             .flat_map(|n| [n.wrapping_mul(10), n.wrapping_mul(100)])
@@ -365,24 +295,18 @@ mod tests {
         let tail = std::iter::repeat_n([0; OFFSET_ENTRY_SIZE], zeros).flatten();
         std::fs::write(&path, written.chain(tail).collect::<Vec<u8>>()).unwrap();
         let target = DumpTarget::new(&path);
-        RawSlots::open(
-            &target,
-            FileKind::OffsetIndex,
-            OFFSET_ENTRY_SIZE,
-            Access::Headers,
-        )
-        .unwrap()
+        open_index(&target, FileKind::OffsetIndex, Access::Headers).unwrap()
     }
 
     #[test]
     fn the_greatest_entry_at_or_below() {
         let folder = tempfile::tempdir().unwrap();
         for entries in [0, 1, 2, 1024, 1025, 1026, 3000] {
-            let mut index = slots(folder.path(), entries, 0);
+            let index = slots(folder.path(), entries, 0);
             for target in [0, 5, 14, 15, 16, 24, 25, 26, 10_255, 10_265, 19_999, 50_000] {
                 let n = ((target - 5) / 10).clamp(0, entries);
                 assert_eq!(
-                    index.lookup(i64::from(target)).unwrap(),
+                    index.lookup(i64::from(target)).unwrap().position,
                     100 * n,
                     "{target} of {entries}"
                 );
@@ -394,12 +318,12 @@ mod tests {
     #[test]
     fn zeros_after_the_entries_mislead_us_as_they_mislead_kafka() {
         let folder = tempfile::tempdir().unwrap();
-        let mut long_tail = slots(folder.path(), 2000, 1200);
-        assert_eq!(long_tail.lookup(10_005).unwrap(), 0);
-        assert_eq!(long_tail.lookup(5).unwrap(), 0);
-        let mut short_tail = slots(folder.path(), 2000, 10);
-        assert_eq!(short_tail.lookup(1005).unwrap(), 10_000);
+        let long_tail = slots(folder.path(), 2000, 1200);
+        assert_eq!(long_tail.lookup(10_005).unwrap().position, 0);
+        assert_eq!(long_tail.lookup(5).unwrap().position, 0);
+        let short_tail = slots(folder.path(), 2000, 10);
+        assert_eq!(short_tail.lookup(1005).unwrap().position, 10_000);
         // Below the slot where the hot section begins the search never sees the tail.
-        assert_eq!(short_tail.lookup(9_805).unwrap(), 98_000);
+        assert_eq!(short_tail.lookup(9_805).unwrap().position, 98_000);
     }
 }

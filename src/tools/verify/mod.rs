@@ -9,7 +9,7 @@
 //! | [`log`] | `.log`: headers, checksums, order, bytes after the last batch |
 //! | `past_damage` | a second pass over a damaged `.log`: the losses |
 //! | `records` | one batch: checksum, decompression, every record |
-//! | `offset_index`, `time_index`, `index_entries`, `txn_index` | entries against the log |
+//! | `index`, `txn_index` | entries against the log |
 //! | `producers`, `snapshot` | `.snapshot` and `.txnindex` against the producers of the log |
 //! | `epochs` | `leader-epoch-checkpoint` against the batches |
 //! | `metadata_snapshot` | `.checkpoint` of the metadata log, `bootstrap.checkpoint` |
@@ -25,10 +25,9 @@ mod dir;
 mod epochs;
 pub(crate) mod finding;
 mod identity;
-mod index_entries;
+mod index;
 mod log;
 mod metadata_snapshot;
-mod offset_index;
 mod partition;
 mod past_damage;
 pub(crate) mod pool;
@@ -37,7 +36,6 @@ mod records;
 mod snapshot;
 mod summary;
 pub(crate) mod table;
-mod time_index;
 mod topics;
 mod txn_index;
 

@@ -12,16 +12,15 @@ use super::finding::{
     SEGMENT_MISSING, SNAPSHOT_STRAY, SWAP_LACKS_BATCHES, SWAP_UNREADABLE, UNKNOWN_FILE, code_of,
 };
 use super::identity::{self, QUORUM_STATE};
+use super::index::{OffsetIndexCheck, TimeIndexCheck};
 use super::log::{self, CompanionFile, Reading};
 use super::metadata_snapshot;
-use super::offset_index::OffsetIndexCheck;
 use super::past_damage::{self, FirstLook};
 use super::pool::VerifyPool;
 use super::producers::{ProducerHistory, ProducerWalk, SegmentProducers};
 use super::records::BatchCheck;
 use super::snapshot;
 use super::summary::Summary;
-use super::time_index::TimeIndexCheck;
 use super::txn_index::TxnEntries;
 use crate::error::{Error, Result};
 use crate::format::checkpoint::{EpochEntry, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA};

@@ -293,7 +293,7 @@ impl ReadFolder for Image {
 
 impl Storage for Image {
     type File = ImageFile;
-    type IndexFile<const W: usize> = StoredIndex<W, ImageFile>;
+    type IndexFile<const N: usize> = StoredIndex<N, ImageFile>;
 
     fn open_file(&self, name: &str) -> Result<ImageFile> {
         let mut device = self.device();
@@ -305,11 +305,11 @@ impl Storage for Image {
         })
     }
 
-    fn open_index<const W: usize>(
+    fn open_index<const N: usize>(
         &self,
         name: &str,
         max_size: usize,
-    ) -> Result<StoredIndex<W, ImageFile>> {
+    ) -> Result<StoredIndex<N, ImageFile>> {
         let is_new = !self.contains(name)?;
         StoredIndex::open(self.open_file(name)?, max_size, is_new)
     }

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use kafkalog::internal::error::{Error, Refusal, Result};
 use kafkalog::internal::format::entry::{OffsetPosition, TimestampOffset};
-use kafkalog::internal::index::writable::offset::WritableOffsetIndex;
-use kafkalog::internal::index::writable::time::WritableTimeIndex;
+use kafkalog::internal::index::offset::WritableOffsetIndex;
+use kafkalog::internal::index::time::WritableTimeIndex;
 use kafkalog::internal::io::disk::Disk;
 use serde_json::{Value, json};
 
@@ -67,6 +67,11 @@ fn number<T: TryFrom<i64>>(value: &Value) -> T {
     T::try_from(number).unwrap_or_else(|_| panic!("{value}"))
 }
 
+/// An entry that Kafka's class refuses to give where there is none.
+fn there<E>(entry: Option<E>) -> Result<E> {
+    entry.ok_or_else(|| Error::InvalidArgument("no such entry".into()))
+}
+
 /// A number of entries or bytes; a negative one is too many.
 fn count(value: &Value) -> usize {
     usize::try_from(value.as_i64().unwrap()).unwrap_or(usize::MAX)
@@ -84,9 +89,9 @@ impl Index {
     fn open(time: bool, path: &Path, base: i64, size: usize) -> Result<Self> {
         let disk = Disk::default();
         Ok(if time {
-            Self::Time(WritableTimeIndex::open(&disk, path, base, size)?)
+            Self::Time(WritableTimeIndex::open_writable(&disk, path, base, size)?)
         } else {
-            Self::Offset(WritableOffsetIndex::open(&disk, path, base, size)?)
+            Self::Offset(WritableOffsetIndex::open_writable(&disk, path, base, size)?)
         })
     }
 
@@ -121,8 +126,8 @@ impl Index {
                 Self::Time(it) => of_time(it.lookup(number(&op["target"]))?),
             },
             "entry" => match self {
-                Self::Offset(it) => of_offset(it.entry(count(&op["n"]))?),
-                Self::Time(it) => of_time(it.entry(count(&op["n"]))?),
+                Self::Offset(it) => of_offset(there(it.get(count(&op["n"]))?)?),
+                Self::Time(it) => of_time(there(it.get(count(&op["n"]))?)?),
             },
             "upper_bound" => {
                 let Self::Offset(it) = self else {

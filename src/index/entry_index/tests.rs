@@ -8,15 +8,12 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::offset::WritableOffsetIndex;
-use super::time::WritableTimeIndex;
 use super::*;
 use crate::format::entry::{OffsetPosition, TimestampOffset};
-use crate::index::offset::OffsetIndex;
-use crate::index::time::TimeIndex;
+use crate::index::offset::{OffsetIndex, WritableOffsetIndex};
+use crate::index::time::{TimeIndex, WritableTimeIndex};
 use crate::io::folder::DiskFolder;
 use crate::io::overlay::Overlay;
-use crate::io::storage::ReadFolder as _;
 
 const BASE: Offset = 45;
 
@@ -45,23 +42,6 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(op, 0..120)
 }
 
-/// Key of an entry.
-trait Key {
-    fn key(&self) -> i64;
-}
-
-impl Key for OffsetPosition {
-    fn key(&self) -> i64 {
-        self.offset
-    }
-}
-
-impl Key for TimestampOffset {
-    fn key(&self) -> i64 {
-        self.timestamp
-    }
-}
-
 /// A list in place of an index, by the rules alone.
 struct Model<E> {
     entries: Vec<E>,
@@ -69,21 +49,21 @@ struct Model<E> {
     max_size: usize,
 }
 
-impl<E: Entry<W>, const W: usize> WritableIndex<E, W> {
+impl<E: IndexEntry<N>, const N: usize> EntryIndex<E, N, IndexFile<N>> {
     fn all(&self) -> Vec<E> {
         (0..self.entries())
-            .map(|n| self.entry(n).unwrap())
+            .map(|n| self.get(n).unwrap().unwrap())
             .collect()
     }
 }
 
 /// Steps other than appends, the same for both kinds.
-fn step<E: Entry<W> + Key, const W: usize>(
-    index: &mut WritableIndex<E, W>,
+fn step<E: IndexEntry<N>, const N: usize>(
+    index: &mut EntryIndex<E, N, IndexFile<N>>,
     model: &mut Model<E>,
     op: &Op,
 ) {
-    let size = W * 4;
+    let size = N;
     match *op {
         Op::Append(..) => {}
         Op::TruncateTo(offset) => {
@@ -119,7 +99,7 @@ fn step<E: Entry<W> + Key, const W: usize>(
             let (disk, path) = (Disk::default(), index.path().to_path_buf());
             let length = u64::try_from(model.entries.len() * size).unwrap();
             assert_eq!(fs::metadata(&path).unwrap().len(), length);
-            *index = WritableIndex::open(&disk, &path, BASE, model.max_size).unwrap();
+            *index = EntryIndex::open_writable(&disk, &path, BASE, model.max_size).unwrap();
             model.slots = model.entries.len();
         }
         Op::Lookup(target) => {
@@ -146,8 +126,8 @@ fn step<E: Entry<W> + Key, const W: usize>(
 }
 
 /// A step, and what an index answers.
-fn take<F: EntryFile<2>>(
-    index: &mut WritableOffsetIndex<F>,
+fn take<F: EntryFile<8>>(
+    index: &mut OffsetIndex<F>,
     op: &Op,
 ) -> Result<OffsetPosition, Option<Refusal>> {
     let taken = match *op {
@@ -156,7 +136,7 @@ fn take<F: EntryFile<2>>(
             index.append(index.last_offset() + step, position)
         }
         Op::TruncateTo(offset) => index.truncate_to(BASE + offset),
-        // Below the entries they differ, as `writable` says.
+        // Below the entries they differ, as `entry_index` says.
         Op::Resize(to) => index.resize(to.max(index.size_in_bytes())).map(drop),
         Op::Trim => index.trim_to_valid_size(),
         Op::Reset => index.reset(),
@@ -172,7 +152,7 @@ proptest! {
     fn an_offset_index_is_a_list(ops in ops(), max_size in 8..600usize) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("00000000000000000045.index");
-        let mut index = WritableOffsetIndex::open(&Disk::default(), &path, BASE, max_size).unwrap();
+        let mut index = WritableOffsetIndex::open_writable(&Disk::default(), &path, BASE, max_size).unwrap();
         let mut model = Model { entries: Vec::new(), slots: max_size / 8, max_size };
         for op in &ops {
             if let &Op::Append(step, position) = op {
@@ -206,7 +186,7 @@ proptest! {
     fn a_time_index_is_a_list(ops in ops(), max_size in 12..600usize) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("00000000000000000045.timeindex");
-        let mut index = WritableTimeIndex::open(&Disk::default(), &path, BASE, max_size).unwrap();
+        let mut index = WritableTimeIndex::open_writable(&Disk::default(), &path, BASE, max_size).unwrap();
         let mut model = Model { entries: Vec::new(), slots: max_size / 12, max_size };
         for (n, op) in ops.iter().enumerate() {
             if let &Op::Append(step, time) = op {
@@ -263,8 +243,8 @@ proptest! {
             DiskFolder::at(folder.path())
         });
         let plan = Overlay::new(Arc::new(base)).unwrap();
-        let mut here = WritableOffsetIndex::open_in(&disk, name, BASE, max_size).unwrap();
-        let mut there = WritableIndex::<OffsetPosition, 2, _>::open_in(&plan, name, BASE, max_size).unwrap();
+        let mut here = WritableOffsetIndex::open_writable_in(&disk, name, BASE, max_size).unwrap();
+        let mut there = OffsetIndex::open_writable_in(&plan, name, BASE, max_size).unwrap();
         for op in &ops {
             prop_assert_eq!(take(&mut here, op), take(&mut there, op));
             prop_assert_eq!(
@@ -305,12 +285,12 @@ proptest! {
         let path = folder.path().join("00000000000000000045.index");
         let bytes = entries.iter().flat_map(|e| [e.0.to_be_bytes(), e.1.to_be_bytes()]);
         fs::write(&path, bytes.flatten().collect::<Vec<_>>()).unwrap();
-        let index = WritableOffsetIndex::open(&Disk::default(), &path, base, 80).unwrap();
+        let index = WritableOffsetIndex::open_writable(&Disk::default(), &path, base, 80).unwrap();
         let key = |n: usize| base.wrapping_add(entries[n].0.into());
         let near = entries.iter().step_by(37).map(|e| e.0);
         for target in targets.into_iter().chain(near) {
             let target = base.wrapping_add(target.into());
-            let slot = search::floor::<2, Error>(entries.len(), target, |n| Ok(key(n))).unwrap();
+            let slot = search::floor::<8, Error>(entries.len(), target, |n| Ok(key(n))).unwrap();
             let expected = slot.map_or(OffsetPosition::relative(base, 0, 0), |n| {
                 OffsetPosition::relative(base, entries[n].0, entries[n].1)
             });
