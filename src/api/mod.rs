@@ -48,22 +48,18 @@ pub use crate::tools::recover::RecoverySettings as RecoverOptions;
 #[cfg(feature = "python")]
 mod bindings {
     pub(crate) use crate::api::reader::Request;
-    pub(crate) use crate::arrow::append::{Appended, append_rows, append_whole, encode_options};
-    pub(crate) use crate::arrow::encode::{DEFAULT_BATCH_SIZE, Encoder};
-    pub(crate) use crate::format::uuid::Uuid;
+    pub(crate) use crate::api::writer::{Clock, RowOptions, check_load};
+    pub(crate) use crate::arrow::append::Appended;
+    pub(crate) use crate::arrow::encode::DEFAULT_BATCH_SIZE;
     pub(crate) use crate::io::appender::SyncPolicy;
     pub(crate) use crate::io::disk::Disk;
     pub(crate) use crate::io::interrupt::with_cancellation;
-    pub(crate) use crate::io::kept_map::KeptMap;
     pub(crate) use crate::io::threads::lock;
     pub(crate) use crate::io::url::local;
     pub(crate) use crate::log::dir::{CHECKPOINTS, DirState, PartitionFolder};
     pub(crate) use crate::log::listed::{ListedLog, OffsetAndTimestamp};
-    pub(crate) use crate::scan::verbatim::WholeBatches;
     pub(crate) use crate::segment::statistics::{SegmentStatistics, Tally};
-    pub(crate) use crate::write::WriteOptions;
     pub(crate) use crate::write::storage::{Identity, JOB_NOTE, LogDirs, check_names};
-    pub(crate) use crate::write::writer::PartitionWriter;
 }
 #[cfg(feature = "python")]
 pub(crate) use self::bindings::*;

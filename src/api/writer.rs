@@ -1,12 +1,15 @@
 //! One partition open for writing.
 
-use std::path::Path;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
 
 use super::absolute_all;
 use crate::arrow::append::{Appended, append_rows, append_whole, encode_options};
-use crate::arrow::encode::{DEFAULT_BATCH_SIZE, Encoder};
+use crate::arrow::encode::{DEFAULT_BATCH_SIZE, Encoder, check_schema};
 use crate::error::{Error, Result};
 use crate::format::uuid::Uuid;
 use crate::io::appender::SyncPolicy;
@@ -14,38 +17,64 @@ use crate::load::Note;
 use crate::log::config::LogConfig;
 use crate::log::partition::PartitionLog;
 use crate::scan::plan::{PlanOptions, plan_scan};
+use crate::scan::range::PartitionRange;
 use crate::scan::verbatim::WholeBatches;
-use crate::types::{Offset, TopicPartition, now_ms};
+use crate::types::{Offset, TimestampMs, TopicPartition, now_ms};
 use crate::write::WriteOptions;
 use crate::write::storage::Identity;
 use crate::write::writer::PartitionWriter;
 
 /// Options for writing a partition.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct WriterOptions {
     /// `None`: as `flush.messages` and `flush.ms` say.
-    sync: Option<SyncPolicy>,
-    leader_epoch: Option<i32>,
-    topic_id: Option<String>,
-    cluster_id: Option<String>,
-    node_id: Option<i32>,
-    batch_bytes: usize,
-    ignores_extra_columns: bool,
+    pub(crate) sync: Option<SyncPolicy>,
+    /// Sync once at the end of each append of many pieces.
+    pub(crate) syncs_appends: bool,
+    pub(crate) leader_epoch: Option<i32>,
+    pub(crate) topic_id: Option<String>,
+    pub(crate) cluster_id: Option<String>,
+    pub(crate) node_id: Option<i32>,
+    pub(crate) directory_id: Option<String>,
+    pub(crate) batch_bytes: Option<usize>,
+    pub(crate) ignores_extra_columns: bool,
+    /// The job that the writer belongs to.
+    pub(crate) job: Option<String>,
+    pub(crate) clock: Clock,
 }
 
-impl Default for WriterOptions {
-    fn default() -> Self {
-        Self {
-            sync: None,
-            leader_epoch: None,
-            topic_id: None,
-            cluster_id: None,
-            node_id: None,
-            batch_bytes: DEFAULT_BATCH_SIZE,
-            ignores_extra_columns: false,
-        }
+/// The system's clock, or another one, which may fail.
+#[derive(Clone)]
+pub(crate) struct Clock(pub(crate) Arc<dyn Fn() -> Result<TimestampMs> + Send + Sync>);
+
+impl Clock {
+    fn now_ms(&self) -> Result<TimestampMs> {
+        (self.0)()
     }
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self(Arc::new(|| Ok(now_ms())))
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Clock")
+    }
+}
+
+/// Options of rows to append.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RowOptions {
+    /// The rows have offsets, which stay.
+    pub keeps_offsets: bool,
+    /// Ignore columns that cannot be written.
+    pub ignores_extra_columns: bool,
+    /// Number of the first row, for errors.
+    pub first_row: usize,
 }
 
 impl WriterOptions {
@@ -81,7 +110,7 @@ impl WriterOptions {
 
     /// Uncompressed bytes at which a Kafka batch is closed (a producer's `batch.size`).
     pub fn batch_bytes(mut self, bytes: usize) -> Self {
-        self.batch_bytes = bytes;
+        self.batch_bytes = Some(bytes);
         self
     }
 
@@ -168,15 +197,16 @@ impl LogWriter {
         let identity = Identity {
             cluster_id: options.cluster_id.clone(),
             node_id: options.node_id,
-            directory_id: None,
+            directory_id: parse_id("directory_id", options.directory_id.as_deref())?,
         };
-        let topic_id = options.topic_id.as_deref().map(parse_id).transpose()?;
+        let topic_id = parse_id("topic_id", options.topic_id.as_deref())?;
         let mut how = WriteOptions::new(config);
+        how.job.clone_from(&options.job);
         if let Some(policy) = options.sync {
             how.sync = policy;
         }
         let named = TopicPartition::new(topic, partition);
-        let now_ms = now_ms();
+        let now_ms = options.clock.now_ms()?;
         let writer = PartitionWriter::open(&log_dirs, &identity, &named, topic_id, how, now_ms)?;
         if let Err(error) = writer.leader_epoch(options.leader_epoch) {
             writer.close(now_ms)?;
@@ -195,18 +225,46 @@ impl LogWriter {
     /// [`Error::Refused`] for what a leader would refuse; [`Error::Io`], after which the writer takes nothing more.
     /// Batches before the refused one stay appended.
     pub fn append(&mut self, rows: &RecordBatch) -> Result<Appended> {
-        let options = encode_options(
-            self.writer.log(),
-            self.options.batch_bytes,
-            false,
-            self.options.ignores_extra_columns,
-        )?;
+        let how = RowOptions {
+            ignores_extra_columns: self.options.ignores_extra_columns,
+            ..RowOptions::default()
+        };
+        self.append_all(rows.schema(), [Ok(rows.clone())], how)
+    }
+
+    /// Appends the rows of several record batches, as [`LogWriter::append`].
+    ///
+    /// # Errors
+    /// As there, and those of `batches`.
+    pub(crate) fn append_all(
+        &mut self,
+        schema: SchemaRef,
+        batches: impl IntoIterator<Item = Result<RecordBatch>>,
+        how: RowOptions,
+    ) -> Result<Appended> {
+        let (keeps, ignores) = (how.keeps_offsets, how.ignores_extra_columns);
+        let batch_bytes = self.options.batch_bytes.unwrap_or(DEFAULT_BATCH_SIZE);
+        let options = encode_options(self.writer.log(), batch_bytes, keeps, ignores)?;
+        let mut encoder = Encoder::new(options).numbered_from(how.first_row);
+        // A wrong schema is an error even if there are no rows.
+        check_schema(schema, keeps, ignores)?;
         let epoch = self.writer.leader_epoch(self.options.leader_epoch)?;
-        let mut encoder = Encoder::new(options);
         let mut done = Appended::default();
-        let log = self.writer.log_mut();
-        append_rows(log, &mut encoder, rows, epoch, now_ms(), &mut done)?;
+        for rows in batches {
+            let (rows, now_ms) = (rows?, self.options.clock.now_ms()?);
+            let log = self.writer.log_mut();
+            append_rows(log, &mut encoder, &rows, epoch, now_ms, &mut done)?;
+        }
+        self.sync_append()?;
         Ok(done)
+    }
+
+    fn sync_append(&mut self) -> Result<()> {
+        if self.options.syncs_appends {
+            let now_ms = self.options.clock.now_ms()?;
+            self.writer.log_mut().flush(false, now_ms)?;
+        }
+        Ok(())
     }
 
     /// Appends whole batches of another log, as a follower does: offsets, producers and transactions are kept. An empty
@@ -227,11 +285,28 @@ impl LogWriter {
         }
         let mut done = Appended::default();
         for range in plan_scan(&[path], &PlanOptions::default())? {
-            let mut batches = WholeBatches::new(range);
-            let log = self.writer.log_mut();
-            append_whole(log, &mut batches, || Ok(now_ms()), &mut done)?;
+            self.append_range(range, &mut done)?;
         }
         Ok(done)
+    }
+
+    /// Appends the batches of a planned range, as [`LogWriter::append_batches`].
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn append_range(
+        &mut self,
+        range: PartitionRange,
+        done: &mut Appended,
+    ) -> Result<()> {
+        let clock = || self.options.clock.now_ms();
+        append_whole(
+            self.writer.log_mut(),
+            &mut WholeBatches::new(range),
+            clock,
+            done,
+        )?;
+        self.sync_append()
     }
 
     /// Begins a new segment.
@@ -239,7 +314,8 @@ impl LogWriter {
     /// # Errors
     /// [`Error::Io`]; [`Error::Refused`] where the active segment is empty at that offset.
     pub fn roll(&mut self) -> Result<()> {
-        self.writer.log_mut().roll(None, now_ms())?;
+        let now_ms = self.options.clock.now_ms()?;
+        self.writer.log_mut().roll(None, now_ms)?;
         Ok(())
     }
 
@@ -248,7 +324,7 @@ impl LogWriter {
     /// # Errors
     /// [`Error::Io`].
     pub fn flush(&mut self) -> Result<()> {
-        self.writer.flush(now_ms())
+        self.writer.flush(self.options.clock.now_ms()?)
     }
 
     /// Removes the records from `offset` on; returns whether there were any.
@@ -256,7 +332,25 @@ impl LogWriter {
     /// # Errors
     /// [`Error::Io`]; [`Error::InvalidArgument`] for a negative offset.
     pub fn truncate_to(&mut self, offset: Offset) -> Result<bool> {
-        self.writer.truncate_to(offset, now_ms())
+        let now_ms = self.options.clock.now_ms()?;
+        self.writer.truncate_to(offset, now_ms)
+    }
+
+    /// Removes all records; the next one has this offset.
+    ///
+    /// # Errors
+    /// As [`LogWriter::truncate_to`].
+    pub fn truncate_fully(&mut self, offset: Offset) -> Result<()> {
+        let now_ms = self.options.clock.now_ms()?;
+        self.writer.truncate_fully_and_start_at(offset, now_ms)
+    }
+
+    /// Hides the records before `before` from consumers (`kafka-delete-records.sh`); returns whether there were any.
+    ///
+    /// # Errors
+    /// [`Error::OffsetOutOfRange`] above the log end; [`Error::Io`].
+    pub fn delete_records(&mut self, before: Offset) -> Result<bool> {
+        self.writer.log_mut().increment_log_start(before)
     }
 
     /// The first offset that a consumer may read.
@@ -269,6 +363,24 @@ impl LogWriter {
     #[must_use]
     pub fn log_end_offset(&self) -> Offset {
         self.writer.log().log_end_offset()
+    }
+
+    /// The first offset that may not be on the disk.
+    #[must_use]
+    pub fn recovery_point(&self) -> Offset {
+        self.writer.log().recovery_point()
+    }
+
+    /// The topic's id, where there is one.
+    #[must_use]
+    pub fn topic_id(&self) -> Option<&str> {
+        self.writer.topic_id()
+    }
+
+    /// Returns whether this process may write: a forked child may not.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.writer.is_held()
     }
 
     /// The highest producer id that a broker would still know after loading the log; `None` if there is no producer.
@@ -303,14 +415,32 @@ impl LogWriter {
     /// # Errors
     /// [`Error::Io`]; [`Error::Refused`] for a log that had failed before.
     pub fn close(self) -> Result<()> {
-        self.writer.close(now_ms())
+        let now_ms = self.options.clock.now_ms()?;
+        self.writer.close(now_ms)
     }
 }
 
-fn parse_id(text: &str) -> Result<Uuid> {
-    text.parse().map_err(|_| {
-        Error::InvalidArgument(format!(
-            "topic id {text:?}: expected a UUID as 22 characters of base64"
-        ))
-    })
+/// Refuses what [`LogWriter::open`] refuses to load, without a lock and without a change.
+///
+/// # Errors
+/// What would keep a broker from loading the log, or cost a whole batch.
+#[cfg(feature = "python")]
+pub(crate) fn check_load(
+    log_dirs: &[PathBuf],
+    partition: &TopicPartition,
+    config: LogConfig,
+) -> Result<()> {
+    PartitionWriter::check(log_dirs, partition, &WriteOptions::new(config), now_ms())
+}
+
+/// An id as Kafka writes it.
+fn parse_id(option: &str, text: Option<&str>) -> Result<Option<Uuid>> {
+    let parse = |text: &str| {
+        text.parse().map_err(|_| {
+            Error::InvalidArgument(format!(
+                "{option} is 22 characters of base64 for a UUID, not {text:?}"
+            ))
+        })
+    };
+    text.map(parse).transpose()
 }

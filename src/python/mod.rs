@@ -51,7 +51,7 @@ mod _core {
     #[pymodule_export]
     use super::partitioner::partition_for_key;
     #[pymodule_export]
-    use super::range::{PyPartitionRange, PySegmentRange, range_from_plain};
+    use super::range::{PyPartitionRange, PySegmentRange, range_from_json, segment_from_json};
     #[pymodule_export]
     use super::reader::{RecordStream, scan_batch_ranges, scan_ranges};
     #[pymodule_export]

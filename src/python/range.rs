@@ -6,12 +6,11 @@
 )]
 
 use std::ffi::{OsStr, OsString};
-use std::sync::Arc;
 
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use serde::{Deserialize, Serialize};
 
-use crate::api::KeptMap;
 use crate::api::plan::{
     AbortedRange, Cut, NO_PARTITION, PartitionRange, SegmentRange, TimestampBounds,
 };
@@ -31,22 +30,37 @@ pub(super) fn ranges_of(planned: &[Py<PyPartitionRange>]) -> Vec<PartitionRange>
     planned.iter().map(|each| each.get().0.clone()).collect()
 }
 
-/// Producer, first and last offset of each transaction, as JSON can hold them.
+/// Producer, first and last offset of each transaction.
 type AbortedBounds = Option<Vec<[i64; 3]>>;
 
-fn aborted_from(given: AbortedBounds) -> Option<Arc<[AbortedRange]>> {
-    let ranges = given?.into_iter();
-    let range = |[producer_id, first_offset, last_offset]: [i64; 3]| AbortedRange {
-        producer_id,
-        last_offset,
-        first_offset,
-    };
-    Some(ranges.map(range).collect())
+/// Pickles a range as the call of a function of this module with its JSON.
+fn reduced<'py>(
+    py: Python<'py>,
+    restore: &str,
+    range: &impl Serialize,
+) -> PyResult<(Bound<'py, PyAny>, (String,))> {
+    let restore = py.import("kafkalog._core")?.getattr(restore)?;
+    Ok((restore, (json_of(range)?,)))
 }
 
-fn aborted_to(aborted: Option<&Arc<[AbortedRange]>>) -> AbortedBounds {
-    let numbers = |r: &AbortedRange| [r.producer_id, r.first_offset, r.last_offset];
-    aborted.map(|all| all.iter().map(numbers).collect())
+fn json_of(range: &impl Serialize) -> PyResult<String> {
+    serde_json::to_string(range).map_err(|e| PyValueError::new_err(e.to_string()))
+}
+
+fn range_of<'a, T: Deserialize<'a>>(json: &'a str) -> PyResult<T> {
+    serde_json::from_str(json).map_err(|e| PyValueError::new_err(format!("{e}: {json}")))
+}
+
+/// Restores a planned range from its JSON.
+#[pyfunction]
+pub(super) fn range_from_json(json: &str) -> PyResult<PyPartitionRange> {
+    range_of(json).map(PyPartitionRange)
+}
+
+/// Restores a segment of a planned range from its JSON.
+#[pyfunction]
+pub(super) fn segment_from_json(json: &str) -> PyResult<PySegmentRange> {
+    range_of(json).map(PySegmentRange)
 }
 
 #[pymethods]
@@ -72,38 +86,21 @@ impl PySegmentRange {
         end_position: Option<u64>,
         end_offset: Option<i64>,
     ) -> Self {
+        let aborted = aborted.map(|all| all.into_iter().map(AbortedRange::from).collect());
+        let end = end_position.zip(end_offset);
         Self(SegmentRange {
-            base_offset,
             file_name,
-            size,
             is_active,
             start_position,
-            next_base_offset,
-            aborted: aborted_from(aborted),
+            aborted,
             start_offset: start_offset.unwrap_or(base_offset),
-            end: end_position
-                .zip(end_offset)
-                .map(|(position, offset)| Cut { position, offset }),
-            map: KeptMap::default(),
+            end: end.map(|(position, offset)| Cut { position, offset }),
+            ..SegmentRange::whole(base_offset, size, next_base_offset)
         })
     }
 
-    fn __getnewargs_ex__<'py>(
-        &self,
-        py: Python<'py>,
-    ) -> PyResult<(Bound<'py, PyTuple>, Bound<'py, PyDict>)> {
-        let keywords = PyDict::new(py);
-        keywords.set_item("base_offset", self.0.base_offset)?;
-        keywords.set_item("file_name", &self.0.file_name)?;
-        keywords.set_item("size", self.0.size)?;
-        keywords.set_item("is_active", self.0.is_active)?;
-        keywords.set_item("start_position", self.0.start_position)?;
-        keywords.set_item("next_base_offset", self.0.next_base_offset)?;
-        keywords.set_item("aborted", self.aborted())?;
-        keywords.set_item("start_offset", self.0.start_offset)?;
-        keywords.set_item("end_position", self.end_position())?;
-        keywords.set_item("end_offset", self.end_offset())?;
-        Ok((PyTuple::empty(py), keywords))
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
+        reduced(py, "segment_from_json", &self.0)
     }
 
     fn __repr__(&self) -> String {
@@ -148,7 +145,8 @@ impl PySegmentRange {
 
     #[getter]
     fn aborted(&self) -> AbortedBounds {
-        aborted_to(self.0.aborted.as_ref())
+        let aborted = self.0.aborted.as_deref()?;
+        Some(aborted.iter().copied().map(Into::into).collect())
     }
 
     #[getter]
@@ -207,30 +205,13 @@ impl PyPartitionRange {
         })
     }
 
-    /// As `range_from_plain` takes it: tuples, texts and numbers, which pickle small and are JSON.
-    fn to_plain<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let Self(own) = self;
-        let segments = own.segments.iter().map(|each| segment_to_plain(py, each));
-        let segments = PyList::new(py, segments.collect::<PyResult<Vec<_>>>()?)?;
-        (
-            own.folder.as_os_str(),
-            &own.topic,
-            own.partition,
-            own.start_offset,
-            own.end_offset,
-            segments,
-            own.timestamps.min,
-            own.timestamps.max,
-        )
-            .into_pyobject(py)
+    /// The JSON that `range_from_json` takes.
+    fn to_json(&self) -> PyResult<String> {
+        json_of(&self.0)
     }
 
-    fn __reduce__<'py>(
-        &self,
-        py: Python<'py>,
-    ) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyTuple>,))> {
-        let restore = py.import("kafkalog._core")?.getattr("range_from_plain")?;
-        Ok((restore, (self.to_plain(py)?,)))
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
+        reduced(py, "range_from_json", &self.0)
     }
 
     fn __repr__(&self) -> String {
@@ -318,133 +299,4 @@ impl PyPartitionRange {
     fn bytes(&self) -> u64 {
         self.0.bytes()
     }
-}
-
-/// A planned range from what `PyPartitionRange.to_plain` gave; lists, as of JSON, do for tuples.
-#[pyfunction]
-pub(super) fn range_from_plain(plain: &Bound<'_, PyAny>) -> PyResult<PyPartitionRange> {
-    type Plain<'py> = (
-        OsString,
-        String,
-        i32,
-        i64,
-        Option<i64>,
-        Vec<Bound<'py, PyAny>>,
-        Option<i64>,
-        Option<i64>,
-    );
-    let (folder, topic, partition, start_offset, end_offset, segments, min, max): Plain<'_> =
-        as_tuple(plain)?.extract()?;
-    Ok(PyPartitionRange(PartitionRange {
-        folder: folder.into(),
-        topic,
-        partition,
-        start_offset,
-        end_offset,
-        timestamps: TimestampBounds { min, max },
-        chosen: None,
-        segments: segments
-            .iter()
-            .map(segment_from_plain)
-            .collect::<PyResult<_>>()?,
-    }))
-}
-
-fn as_tuple<'py>(plain: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTuple>> {
-    match plain.cast::<PyList>() {
-        Ok(list) => Ok(list.to_tuple()),
-        Err(_) => Ok(plain.cast::<PyTuple>()?.clone()),
-    }
-}
-
-/// Base offset, size, next base offset: of a closed segment that is read whole, as most are; a plan may have a million.
-type Whole = (i64, u64, Option<i64>);
-/// Any other: base offset, name, size, whether it is active, start position, next base offset, aborted transactions,
-/// start offset, end position and end offset.
-type PlainSegment = (
-    i64,
-    String,
-    u64,
-    bool,
-    u64,
-    Option<i64>,
-    AbortedBounds,
-    i64,
-    Option<u64>,
-    Option<i64>,
-);
-const WHOLE_LEN: usize = 3;
-
-fn name_of(base_offset: i64) -> String {
-    format!("{base_offset:020}.log")
-}
-
-fn segment_to_plain<'py>(py: Python<'py>, segment: &SegmentRange) -> PyResult<Bound<'py, PyTuple>> {
-    let is_whole = !segment.is_active
-        && segment.start_position == 0
-        && segment.start_offset == segment.base_offset
-        && segment.end.is_none()
-        && segment.aborted.is_none()
-        && segment.file_name == name_of(segment.base_offset);
-    if is_whole {
-        let plain: Whole = (segment.base_offset, segment.size, segment.next_base_offset);
-        return plain.into_pyobject(py);
-    }
-    (
-        segment.base_offset,
-        &segment.file_name,
-        segment.size,
-        segment.is_active,
-        segment.start_position,
-        segment.next_base_offset,
-        aborted_to(segment.aborted.as_ref()),
-        segment.start_offset,
-        segment.end.map(|cut| cut.position),
-        segment.end.map(|cut| cut.offset),
-    )
-        .into_pyobject(py)
-}
-
-fn segment_from_plain(plain: &Bound<'_, PyAny>) -> PyResult<SegmentRange> {
-    let plain = as_tuple(plain)?;
-    if plain.len() == WHOLE_LEN {
-        let (base_offset, size, next_base_offset): Whole = plain.extract()?;
-        return Ok(SegmentRange {
-            base_offset,
-            file_name: name_of(base_offset),
-            size,
-            is_active: false,
-            start_position: 0,
-            next_base_offset,
-            aborted: None,
-            start_offset: base_offset,
-            end: None,
-            map: KeptMap::default(),
-        });
-    }
-    let (
-        base_offset,
-        file_name,
-        size,
-        is_active,
-        start_position,
-        next_base_offset,
-        aborted,
-        start_offset,
-        end_position,
-        end_offset,
-    ): PlainSegment = plain.extract()?;
-    let segment = PySegmentRange::new(
-        base_offset,
-        file_name,
-        size,
-        is_active,
-        start_position,
-        next_base_offset,
-        aborted,
-        Some(start_offset),
-        end_position,
-        end_offset,
-    );
-    Ok(segment.0)
 }

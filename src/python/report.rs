@@ -1,6 +1,6 @@
 //! Reports of calls, as the dataclasses that Python documents: built by field name, in this one place.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
@@ -13,64 +13,39 @@ use crate::api::tools::{
     RewriteReport, Rule, SegmentAge,
 };
 
-/// An instance of a Python class, by keywords.
+/// An instance of a class of `kafkalog`, by keywords: fields of the same names, then others.
 macro_rules! instance {
-    ($py:ident, $module:literal, $class:literal, { $($name:ident: $value:expr),+ $(,)? }) => {{
+    ($py:ident, $class:literal, $from:expr => [$($field:ident),*], { $($name:ident: $value:expr),* $(,)? }) => {{
         let keywords = PyDict::new($py);
-        $(keywords.set_item(stringify!($name), $value)?;)+
-        $py.import($module)?.getattr($class)?.call((), Some(&keywords))
+        $(keywords.set_item(stringify!($field), &$from.$field)?;)*
+        $(keywords.set_item(stringify!($name), $value)?;)*
+        $py.import("kafkalog")?.getattr($class)?.call((), Some(&keywords))
     }};
 }
 
-pub(super) fn append_info<'py>(py: Python<'py>, done: &Appended) -> PyResult<Bound<'py, PyAny>> {
-    instance!(py, "kafkalog.writer", "AppendInfo", {
-        first_offset: done.first_offset,
-        last_offset: done.last_offset,
-        records: done.records,
-        batches: done.batches,
-        bytes: done.bytes,
-        rolled: done.rolled,
-        max_timestamp: done.max_timestamp,
-        duplicates: done.duplicates,
-        seeming_unit: done.seeming_unit,
-    })
+/// Of a report on a partition also its place.
+macro_rules! on_partition {
+    ($py:ident, $class:literal, $from:expr => $fields:tt, { $($more:tt)* }) => {
+        instance!($py, $class, $from => $fields, {
+            path: $from.folder.as_os_str(),
+            topic: &$from.topic_partition.topic,
+            partition: $from.topic_partition.partition,
+            $($more)*
+        })
+    };
 }
 
-pub(super) fn recovery<'py>(
-    py: Python<'py>,
-    report: &RecoveryReport,
-) -> PyResult<Bound<'py, PyAny>> {
-    instance!(py, "kafkalog.tools.reports", "RecoveryReport", {
-        path: report.path.as_os_str(),
-        out: report.out.as_deref().map(Path::as_os_str),
-        dry_run: report.dry_run,
-        clean: report.clean,
-        partitions: tuple(py, &report.partitions, partition)?,
-        checkpoints: tuple(py, &report.checkpoints, checkpoint)?,
-        skipped: PyTuple::new(py, report.skipped.iter().map(|path| path.as_os_str()))?,
-        left_out: tuple(py, &report.left_out, left_out)?,
-    })
-}
-
-pub(super) fn partition<'py>(
-    py: Python<'py>,
-    report: &PartitionReport,
-) -> PyResult<Bound<'py, PyAny>> {
-    instance!(py, "kafkalog.tools.reports", "PartitionRecovery", {
-        path: report.folder.as_os_str(),
-        topic: &report.topic_partition.topic,
-        partition: report.topic_partition.partition,
-        recovered_from: report.recovered_from,
-        log_start_offset: report.log_start_offset,
-        log_end_offset: report.log_end_offset,
-        segments: report.segments,
-        size: report.size,
-        highest_producer_id: report.highest_producer_id,
-        latest_leader_epoch: report.latest_leader_epoch,
-        bytes_cut: report.bytes_cut(),
-        notes: tuple(py, &report.notes, note)?,
-        files: tuple(py, &report.files, file)?,
-    })
+/// Of a report on a copy also the fields that all of them have.
+macro_rules! on_copy {
+    ($py:ident, $class:literal, $from:expr, { $($more:tt)* }) => {
+        instance!($py, $class, $from.recovery => [dry_run], {
+            path: $from.recovery.path.as_os_str(),
+            out: (!$from.recovery.dry_run).then(|| $from.recovery.out.as_deref().map(Path::as_os_str)),
+            skipped: paths($py, &$from.recovery.skipped)?,
+            left_out: tuple($py, &$from.recovery.left_out, left_out)?,
+            $($more)*
+        })
+    };
 }
 
 fn tuple<'py, T>(
@@ -82,11 +57,45 @@ fn tuple<'py, T>(
     PyTuple::new(py, parts.collect::<PyResult<Vec<_>>>()?)
 }
 
-fn note<'py>(py: Python<'py>, note: &Note) -> PyResult<Bound<'py, PyAny>> {
-    instance!(py, "kafkalog.tools.reports", "RecoveryNote", {
-        kind: kind(note),
-        text: note.to_string(),
+fn paths<'py>(py: Python<'py>, paths: &[PathBuf]) -> PyResult<Bound<'py, PyTuple>> {
+    PyTuple::new(py, paths.iter().map(|path| path.as_os_str()))
+}
+
+pub(super) fn append_info<'py>(py: Python<'py>, done: &Appended) -> PyResult<Bound<'py, PyAny>> {
+    instance!(py, "AppendInfo", done => [
+        first_offset, last_offset, records, batches, bytes, rolled, max_timestamp, duplicates, seeming_unit
+    ], {})
+}
+
+pub(super) fn recovery<'py>(
+    py: Python<'py>,
+    report: &RecoveryReport,
+) -> PyResult<Bound<'py, PyAny>> {
+    instance!(py, "RecoveryReport", report => [dry_run, clean], {
+        path: report.path.as_os_str(),
+        out: report.out.as_deref().map(Path::as_os_str),
+        partitions: tuple(py, &report.partitions, partition)?,
+        checkpoints: tuple(py, &report.checkpoints, checkpoint)?,
+        skipped: paths(py, &report.skipped)?,
+        left_out: tuple(py, &report.left_out, left_out)?,
     })
+}
+
+pub(super) fn partition<'py>(
+    py: Python<'py>,
+    report: &PartitionReport,
+) -> PyResult<Bound<'py, PyAny>> {
+    on_partition!(py, "PartitionRecovery", report => [
+        recovered_from, log_start_offset, log_end_offset, segments, size, highest_producer_id, latest_leader_epoch
+    ], {
+        bytes_cut: report.bytes_cut(),
+        notes: tuple(py, &report.notes, note)?,
+        files: tuple(py, &report.files, file)?,
+    })
+}
+
+fn note<'py>(py: Python<'py>, note: &Note) -> PyResult<Bound<'py, PyAny>> {
+    instance!(py, "RecoveryNote", note => [], { kind: kind(note), text: note.to_string() })
 }
 
 const fn kind(note: &Note) -> &'static str {
@@ -106,28 +115,17 @@ const fn kind(note: &Note) -> &'static str {
 }
 
 fn left_out<'py>(py: Python<'py>, left: &LeftOut) -> PyResult<Bound<'py, PyAny>> {
-    instance!(py, "kafkalog.tools.reports", "LeftOut", {
-        path: left.path.as_os_str(),
-        reason: &left.reason,
-    })
+    instance!(py, "LeftOut", left => [reason], { path: left.path.as_os_str() })
 }
 
 fn file<'py>(py: Python<'py>, change: &FileChange) -> PyResult<Bound<'py, PyAny>> {
-    instance!(py, "kafkalog.tools.reports", "FileChange", {
-        name: &change.name,
-        before: change.before,
-        after: change.after,
-        is_same: change.is_same,
-    })
+    instance!(py, "FileChange", change => [name, before, after, is_same], {})
 }
 
 fn checkpoint<'py>(py: Python<'py>, change: &CheckpointChange) -> PyResult<Bound<'py, PyAny>> {
-    instance!(py, "kafkalog.tools.reports", "CheckpointChange", {
-        file: change.file,
+    instance!(py, "CheckpointChange", change => [file, before, after], {
         topic: &change.partition.topic,
         partition: change.partition.partition,
-        before: change.before,
-        after: change.after,
     })
 }
 
@@ -136,31 +134,17 @@ pub(super) fn retention<'py>(
     report: &RetainReport,
     now_ms: i64,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let recovery = &report.recovery;
-    instance!(py, "kafkalog.tools.copy_reports", "RetainReport", {
-        path: recovery.path.as_os_str(),
-        out: (!recovery.dry_run).then(|| recovery.out.as_deref().map(Path::as_os_str)),
-        dry_run: recovery.dry_run,
+    on_copy!(py, "RetainReport", report, {
         now_ms: now_ms,
         partitions: tuple(py, &report.partitions, retained)?,
-        checkpoints: tuple(py, &recovery.checkpoints, checkpoint)?,
-        skipped: PyTuple::new(py, recovery.skipped.iter().map(|path| path.as_os_str()))?,
-        left_out: tuple(py, &recovery.left_out, left_out)?,
+        checkpoints: tuple(py, &report.recovery.checkpoints, checkpoint)?,
     })
 }
 
 fn retained<'py>(py: Python<'py>, partition: &PartitionRetention) -> PyResult<Bound<'py, PyAny>> {
-    let (before, after) = partition.log_start_offset;
-    instance!(py, "kafkalog.tools.copy_reports", "PartitionRetention", {
-        path: partition.folder.as_os_str(),
-        topic: &partition.topic_partition.topic,
-        partition: partition.topic_partition.partition,
-        log_start_before: before,
-        log_start_offset: after,
-        log_end_offset: partition.log_end_offset,
-        high_watermark: partition.high_watermark,
-        segments: partition.segments,
-        size: partition.size,
+    on_partition!(py, "PartitionRetention", partition => [log_end_offset, high_watermark, segments, size], {
+        log_start_before: partition.log_start_offset.0,
+        log_start_offset: partition.log_start_offset.1,
         deleted: tuple(py, &partition.deleted, deleted)?,
     })
 }
@@ -170,21 +154,16 @@ pub(super) fn compaction<'py>(
     report: &CompactReport,
     now_ms: i64,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let recovery = &report.recovery;
-    let lost = recovery
+    let lost = report
+        .recovery
         .partitions
         .iter()
         .filter(|each| each.bytes_cut() > 0);
     let lost: Vec<_> = lost.cloned().collect();
-    instance!(py, "kafkalog.tools.copy_reports", "CompactReport", {
-        path: recovery.path.as_os_str(),
-        out: (!recovery.dry_run).then(|| recovery.out.as_deref().map(Path::as_os_str)),
-        dry_run: recovery.dry_run,
+    on_copy!(py, "CompactReport", report, {
         now_ms: now_ms,
         partitions: tuple(py, &report.partitions, compacted)?,
         damaged: tuple(py, &lost, partition)?,
-        skipped: PyTuple::new(py, recovery.skipped.iter().map(|path| path.as_os_str()))?,
-        left_out: tuple(py, &recovery.left_out, left_out)?,
     })
 }
 
@@ -194,12 +173,7 @@ fn compacted<'py>(py: Python<'py>, partition: &PartitionCompaction) -> PyResult<
     let bound = partition.cleanable.bound;
     let pin = partition.cleanable.open_transaction;
     let pin = pin.filter(|_| bound == CleanerBound::OpenTransaction);
-    instance!(py, "kafkalog.tools.copy_reports", "PartitionCompaction", {
-        path: partition.folder.as_os_str(),
-        topic: &partition.topic_partition.topic,
-        partition: partition.topic_partition.partition,
-        log_start_offset: partition.log_start_offset,
-        log_end_offset: partition.log_end_offset,
+    on_partition!(py, "PartitionCompaction", partition => [log_start_offset, log_end_offset, segments_deleted], {
         first_dirty_offset: partition.cleanable.first_dirty_offset,
         first_uncleanable_offset: partition.cleanable.first_uncleanable_offset,
         compacted_to: end.unwrap_or(partition.cleanable.first_dirty_offset),
@@ -209,7 +183,6 @@ fn compacted<'py>(py: Python<'py>, partition: &PartitionCompaction) -> PyResult<
         records_read: total(|pass| pass.messages_read),
         records_kept: total(|pass| pass.messages_written),
         records_without_key: total(|pass| pass.invalid_messages),
-        segments_deleted: partition.segments_deleted,
         segments_before: partition.segments.0,
         segments: partition.segments.1,
         size_before: partition.size.0,
@@ -224,11 +197,8 @@ fn deleted<'py>(
     py: Python<'py>,
     (segment, rule): &(SegmentAge, Rule),
 ) -> PyResult<Bound<'py, PyAny>> {
-    instance!(py, "kafkalog.tools.copy_reports", "DeletedSegment", {
-        base_offset: segment.base_offset,
-        size: segment.size,
+    instance!(py, "DeletedSegment", segment => [base_offset, size, largest_timestamp], {
         rule: rule.name(),
-        largest_timestamp: segment.largest_timestamp,
         from_mtime: segment.is_from_mtime,
     })
 }
@@ -237,15 +207,10 @@ pub(super) fn rewriting<'py>(
     py: Python<'py>,
     report: &RewriteReport,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let partition = |loaded: &PartitionReport| {
+    let partition = |py, loaded: &PartitionReport| {
         let done = report.partitions.get(&loaded.folder);
         let done = done.cloned().unwrap_or_default();
-        instance!(py, "kafkalog.tools.copy_reports", "PartitionRewrite", {
-            path: loaded.folder.as_os_str(),
-            topic: &loaded.topic_partition.topic,
-            partition: loaded.topic_partition.partition,
-            log_start_offset: loaded.log_start_offset,
-            log_end_offset: loaded.log_end_offset,
+        on_partition!(py, "PartitionRewrite", loaded => [log_start_offset, log_end_offset], {
             records_dropped: done.records_dropped,
             batches_copied: done.batches_copied,
             batches_rewritten: done.batches_rewritten,
@@ -256,8 +221,7 @@ pub(super) fn rewriting<'py>(
             bytes_lost: loaded.bytes_cut(),
         })
     };
-    let partitions = report.recovery.partitions.iter().map(partition);
-    let partitions = PyTuple::new(py, partitions.collect::<PyResult<Vec<_>>>()?)?;
+    let partitions = tuple(py, &report.recovery.partitions, partition)?;
     let left = tuple(py, &report.recovery.left_out, left_out)?;
     (partitions, left).into_bound_py_any(py)
 }

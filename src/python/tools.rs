@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use super::errors::{into_py, of_panic};
 use super::interrupt::{Telling, with_progress};
 use super::report;
-use super::writer::{Clock, Settings, config_of};
+use super::writer::{Settings, config_of, now_of};
 use crate::api::LogConfig;
 use crate::api::rows::OnCorrupt;
 use crate::api::tools::{
@@ -96,7 +96,7 @@ pub(super) fn recover(
         producer_id_expiration_ms,
         dry_run,
         out,
-        ..RecoverySettings::at(Clock(clock).now_ms()?)
+        ..RecoverySettings::at(now_of(py, clock)?)
     };
     let done = run(py, || tools::recover(&path, &options))?;
     Ok(report::recovery(py, &done)?.unbind())
@@ -256,7 +256,7 @@ pub(super) fn rebuild_indexes(
         config: config_of(&settings).map_err(into_py)?,
         dry_run,
         out,
-        ..RebuildOptions::at(Clock(clock).now_ms()?)
+        ..RebuildOptions::at(now_of(py, clock)?)
     };
     let done = run(py, || tools::rebuild_indexes(&path, &options))?;
     Ok(report::partition(py, &done)?.unbind())

@@ -9,7 +9,7 @@ use std::ffi::OsStr;
 use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, ThreadId};
 
 use pyo3::exceptions::PyValueError;
@@ -21,8 +21,8 @@ use super::range::PyPartitionRange;
 use super::report::append_info;
 use crate::api::rows::{check_schema, first_too_large};
 use crate::api::{
-    Appended, DEFAULT_BATCH_SIZE, Encoder, Identity, LogConfig, PartitionWriter, SyncPolicy, Uuid,
-    WholeBatches, WriteOptions, append_rows, append_whole, check_names, encode_options, lock,
+    self, Appended, Clock, DEFAULT_BATCH_SIZE, LogConfig, LogWriter, RowOptions, SyncPolicy,
+    WriterOptions, check_names, lock,
 };
 use crate::error::{Error, Result};
 use crate::types::{TimestampMs, TopicPartition, now_ms};
@@ -74,43 +74,33 @@ pub(super) fn check_sizes(
     Ok(None)
 }
 
-/// The system's clock, or the caller's.
-pub(super) struct Clock(pub(super) Option<Py<PyAny>>);
+/// The time now: the system's, or that of the caller's clock.
+pub(super) fn now_of(py: Python<'_>, clock: Option<Py<PyAny>>) -> PyResult<TimestampMs> {
+    clock.map_or_else(|| Ok(now_ms()), |clock| clock.call0(py)?.extract(py))
+}
 
-impl Clock {
-    pub(super) fn now_ms(&self) -> PyResult<TimestampMs> {
-        match &self.0 {
-            Some(clock) => Python::attach(|py| clock.call0(py)?.extract(py)),
-            None => Ok(now_ms()),
-        }
+/// An exception of Python code that the core called, kept for the caller: the core passes on an error in its place.
+#[derive(Clone, Default)]
+struct RaisedBelow(Arc<Mutex<Option<PyErr>>>);
+
+impl RaisedBelow {
+    fn keep(&self, raised: PyErr) -> Error {
+        *lock(&self.0) = Some(raised);
+        Error::InvalidArgument("Python code failed".to_owned())
     }
-}
 
-/// A failure outside the interpreter: an error of the core, or an exception of Python code that it called.
-enum Failed {
-    Ours(Error),
-    Raised(PyErr),
-}
-
-impl From<Error> for Failed {
-    fn from(error: Error) -> Self {
-        Self::Ours(error)
+    fn or(&self, error: &Error) -> PyErr {
+        let raised = lock(&self.0).take();
+        raised.unwrap_or_else(|| to_py(error))
     }
-}
 
-impl From<PyErr> for Failed {
-    fn from(error: PyErr) -> Self {
-        Self::Raised(error)
+    fn clock(&self, clock: Py<PyAny>) -> Clock {
+        let raised = self.clone();
+        Clock(Arc::new(move || {
+            let now = Python::attach(|py| clock.call0(py)?.extract(py));
+            now.map_err(|error| raised.keep(error))
+        }))
     }
-}
-
-/// The options of a writer.
-struct Settled {
-    clock: Clock,
-    /// Flush everything to disk before an append returns.
-    sync_appends: bool,
-    batch_size: usize,
-    leader_epoch: Option<i32>,
 }
 
 /// A partition open for writing, until it is closed.
@@ -120,21 +110,21 @@ pub(super) struct PyLogWriter {
     topic: String,
     partition: i32,
     topic_id: Option<String>,
-    settled: Settled,
+    raised: RaisedBelow,
     /// Boxed: Python's allocator does not provide the alignment that a part of it needs.
-    state: Mutex<Option<Box<PartitionWriter>>>,
+    state: Mutex<Option<Box<LogWriter>>>,
     /// The thread that holds the state.
     holder: Mutex<Option<ThreadId>>,
 }
 
 /// The state, locked by a call.
 struct LockedState<'a> {
-    state: MutexGuard<'a, Option<Box<PartitionWriter>>>,
+    state: MutexGuard<'a, Option<Box<LogWriter>>>,
     holder: &'a Mutex<Option<ThreadId>>,
 }
 
 impl Deref for LockedState<'_> {
-    type Target = Option<Box<PartitionWriter>>;
+    type Target = Option<Box<LogWriter>>;
 
     fn deref(&self) -> &Self::Target {
         &self.state
@@ -179,7 +169,7 @@ impl PyLogWriter {
     fn run<T: Send>(
         &self,
         py: Python<'_>,
-        step: impl FnOnce(&mut PartitionWriter) -> std::result::Result<T, Failed> + Send,
+        step: impl FnOnce(&mut LogWriter) -> Result<T> + Send,
     ) -> PyResult<T> {
         py.detach(|| {
             let mut held = self.held()?;
@@ -190,10 +180,7 @@ impl PyLogWriter {
                 ));
             }
             match catch_unwind(AssertUnwindSafe(|| step(writer))) {
-                Ok(done) => done.map_err(|failed| match failed {
-                    Failed::Ours(error) => to_py(&error.at(&self.path)),
-                    Failed::Raised(error) => error,
-                }),
+                Ok(done) => done.map_err(|error| self.raised.or(&error.at(&self.path))),
                 Err(panic) => {
                     *held = None;
                     Err(of_panic(panic.as_ref()))
@@ -202,28 +189,15 @@ impl PyLogWriter {
         })
     }
 
-    fn look<T>(
-        &self,
-        py: Python<'_>,
-        look: impl FnOnce(&PartitionWriter) -> T + Send,
-    ) -> PyResult<T>
+    fn look<T>(&self, py: Python<'_>, look: impl FnOnce(&LogWriter) -> T + Send) -> PyResult<T>
     where
         T: Send,
     {
         py.detach(|| self.held()?.as_deref().map(look).ok_or_else(closed))
     }
-
-    /// Flushes at the end of a call, if the sync policy says so.
-    fn settle(&self, writer: &mut PartitionWriter) -> std::result::Result<(), Failed> {
-        if self.settled.sync_appends {
-            let now_ms = self.settled.clock.now_ms()?;
-            writer.log_mut().flush(false, now_ms)?;
-        }
-        Ok(())
-    }
 }
 
-/// As [`PartitionWriter::check`].
+/// As [`api::check_load`].
 #[pyfunction]
 pub(super) fn check_load(
     py: Python<'_>,
@@ -232,22 +206,10 @@ pub(super) fn check_load(
     partition: i32,
     settings: Settings,
 ) -> PyResult<()> {
-    let options = WriteOptions::new(config_of(&settings).map_err(into_py)?);
+    let config = config_of(&settings).map_err(into_py)?;
     let named = TopicPartition::new(topic, partition);
-    py.detach(|| PartitionWriter::check(&log_dirs, &named, &options, now_ms()))
+    py.detach(|| api::check_load(&log_dirs, &named, config))
         .map_err(into_py)
-}
-
-/// An id as Kafka writes it.
-fn id_of(option: &str, text: Option<&str>) -> PyResult<Option<Uuid>> {
-    let parse = |text: &str| {
-        text.parse().map_err(|_| {
-            PyValueError::new_err(format!(
-                "{option} is 22 characters of base64 for a UUID, not {text:?}"
-            ))
-        })
-    };
-    text.map(parse).transpose()
 }
 
 #[pymethods]
@@ -277,51 +239,37 @@ impl PyLogWriter {
         batch_bytes: usize,
         job: Option<String>,
     ) -> PyResult<Self> {
-        let mut options = WriteOptions::new(config_of(&settings).map_err(into_py)?);
-        options.job = job;
-        let sync_appends = match sync {
-            "config" => false,
-            "append" => true,
-            "never" => {
-                options.sync = SyncPolicy::Never;
-                false
-            }
+        let config = config_of(&settings).map_err(into_py)?;
+        let raised = RaisedBelow::default();
+        let mut options = WriterOptions {
+            topic_id,
+            cluster_id,
+            node_id,
+            directory_id,
+            leader_epoch,
+            batch_bytes: Some(batch_bytes),
+            job,
+            clock: clock.map_or_else(Clock::default, |clock| raised.clock(clock)),
+            ..WriterOptions::new()
+        };
+        match sync {
+            "config" => {}
+            "append" => options.syncs_appends = true,
+            "never" => options.sync = Some(SyncPolicy::Never),
             other => {
                 return Err(PyValueError::new_err(format!(
                     "sync must be 'config', 'never' or 'append', not '{other}'"
                 )));
             }
-        };
-        let identity = Identity {
-            cluster_id,
-            node_id,
-            directory_id: id_of("directory_id", directory_id.as_deref())?,
-        };
-        let topic_id = id_of("topic_id", topic_id.as_deref())?;
-        let clock = Clock(clock);
-        let now_ms = clock.now_ms()?;
-        let named = TopicPartition::new(topic.as_str(), partition);
-        let opened = py.detach(|| {
-            let writer =
-                PartitionWriter::open(&log_dirs, &identity, &named, topic_id, options, now_ms)?;
-            if let Err(error) = writer.leader_epoch(leader_epoch) {
-                writer.close(now_ms)?;
-                return Err(error);
-            }
-            Ok(writer)
-        });
-        let writer = opened.map_err(into_py)?;
+        }
+        let open = || LogWriter::open_with(log_dirs, &topic, partition, config, options);
+        let writer = py.detach(open).map_err(|error| raised.or(&error))?;
         Ok(Self {
-            path: writer.folder().to_path_buf(),
+            path: writer.path().to_path_buf(),
             topic_id: writer.topic_id().map(str::to_owned),
             topic,
             partition,
-            settled: Settled {
-                clock,
-                sync_appends,
-                batch_size: batch_bytes,
-                leader_epoch,
-            },
+            raised,
             state: Mutex::new(Some(Box::new(writer))),
             holder: Mutex::new(None),
         })
@@ -354,29 +302,27 @@ impl PyLogWriter {
 
     #[getter]
     fn log_start_offset(&self, py: Python<'_>) -> PyResult<i64> {
-        self.look(py, |writer| writer.log().log_start_offset())
+        self.look(py, LogWriter::log_start_offset)
     }
 
     #[getter]
     fn log_end_offset(&self, py: Python<'_>) -> PyResult<i64> {
-        self.look(py, |writer| writer.log().log_end_offset())
+        self.look(py, LogWriter::log_end_offset)
     }
 
     #[getter]
     fn recovery_point(&self, py: Python<'_>) -> PyResult<i64> {
-        self.look(py, |writer| writer.log().recovery_point())
+        self.look(py, LogWriter::recovery_point)
     }
 
     #[getter]
     fn highest_producer_id(&self, py: Python<'_>) -> PyResult<Option<i64>> {
-        self.look(py, |writer| writer.log().producers().highest_producer_id())
+        self.look(py, LogWriter::highest_producer_id)
     }
 
     #[getter]
     fn latest_leader_epoch(&self, py: Python<'_>) -> PyResult<Option<i32>> {
-        self.look(py, |writer| {
-            writer.log().epochs().latest().map(|entry| entry.epoch)
-        })
+        self.look(py, LogWriter::latest_leader_epoch)
     }
 
     #[pyo3(signature = (data, *, keep_offsets=false, ignore_extra=false, first_row=0))]
@@ -389,28 +335,16 @@ impl PyLogWriter {
         first_row: usize,
     ) -> PyResult<Bound<'py, PyAny>> {
         let batches = capsule::batches_of(data)?;
+        let how = RowOptions {
+            keeps_offsets: keep_offsets,
+            ignores_extra_columns: ignore_extra,
+            first_row,
+        };
         let done = self.run(py, |writer| {
-            let batch_size = self.settled.batch_size;
-            let options = encode_options(writer.log(), batch_size, keep_offsets, ignore_extra)?;
-            let mut encoder = Encoder::new(options).numbered_from(first_row);
-            // A wrong schema is an error even if there are no rows.
-            check_schema(batches.schema(), keep_offsets, ignore_extra)?;
-            let epoch = writer.leader_epoch(self.settled.leader_epoch)?;
-            let mut done = Appended::default();
-            for batch in batches {
-                let batch = batch.map_err(|e| Failed::Raised(capsule::raised(e)))?;
-                let now_ms = self.settled.clock.now_ms()?;
-                append_rows(
-                    writer.log_mut(),
-                    &mut encoder,
-                    &batch,
-                    epoch,
-                    now_ms,
-                    &mut done,
-                )?;
-            }
-            self.settle(writer)?;
-            Ok(done)
+            let schema = batches.schema();
+            let batches =
+                batches.map(|batch| batch.map_err(|e| self.raised.keep(capsule::raised(e))));
+            writer.append_all(schema, batches, how)
         })?;
         append_info(py, &done)
     }
@@ -420,69 +354,40 @@ impl PyLogWriter {
         py: Python<'py>,
         source: &PyPartitionRange,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let mut source = WholeBatches::new(source.0.clone());
+        let source = source.0.clone();
         let done = self.run(py, |writer| {
-            let mut raised = None;
             let mut done = Appended::default();
-            let now_ms = || {
-                self.settled.clock.now_ms().map_err(|error| {
-                    raised = Some(error);
-                    Error::InvalidArgument("the clock failed".to_owned())
-                })
-            };
-            let appended = append_whole(writer.log_mut(), &mut source, now_ms, &mut done);
-            if let Some(error) = raised {
-                return Err(Failed::Raised(error));
-            }
-            appended?;
-            self.settle(writer)?;
+            writer.append_range(source, &mut done)?;
             Ok(done)
         })?;
         append_info(py, &done)
     }
 
     fn roll(&self, py: Python<'_>) -> PyResult<()> {
-        self.run(py, |writer| {
-            let now_ms = self.settled.clock.now_ms()?;
-            writer.log_mut().roll(None, now_ms)?;
-            Ok(())
-        })
+        self.run(py, LogWriter::roll)
     }
 
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
-        self.run(py, |writer| {
-            let now_ms = self.settled.clock.now_ms()?;
-            Ok(writer.flush(now_ms)?)
-        })
+        self.run(py, LogWriter::flush)
     }
 
     fn truncate(&self, py: Python<'_>, offset: i64) -> PyResult<bool> {
-        self.run(py, |writer| {
-            let now_ms = self.settled.clock.now_ms()?;
-            Ok(writer.truncate_to(offset, now_ms)?)
-        })
+        self.run(py, |writer| writer.truncate_to(offset))
     }
 
     fn truncate_fully(&self, py: Python<'_>, offset: i64) -> PyResult<()> {
-        self.run(py, |writer| {
-            let now_ms = self.settled.clock.now_ms()?;
-            Ok(writer.truncate_fully_and_start_at(offset, now_ms)?)
-        })
+        self.run(py, |writer| writer.truncate_fully(offset))
     }
 
     fn delete_records(&self, py: Python<'_>, before: i64) -> PyResult<bool> {
-        self.run(py, |writer| {
-            Ok(writer.log_mut().increment_log_start(before)?)
-        })
+        self.run(py, |writer| writer.delete_records(before))
     }
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| {
-            let Some(writer) = self.held()?.take() else {
-                return Ok(());
-            };
-            let now_ms = self.settled.clock.now_ms()?;
-            writer.close(now_ms).map_err(into_py)
+            let writer = self.held()?.take();
+            let closed = writer.map_or(Ok(()), |writer| writer.close());
+            closed.map_err(|error| self.raised.or(&error))
         })
     }
 }

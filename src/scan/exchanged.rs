@@ -11,7 +11,6 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::format::file_name::FileState;
 use crate::io::folder::DiskFolder;
-use crate::io::kept_map::KeptMap;
 use crate::io::mapping::ClosedName;
 use crate::io::storage::ReadFolder;
 use crate::log::listing::Listing;
@@ -127,16 +126,9 @@ fn stand_in(
     let mut offsets = listing.live().map(|(name, _)| name.offset);
     let next_base_offset = offsets.find(|&next| next > name.offset);
     let found = SegmentRange {
-        base_offset: name.offset,
         file_name: name.to_string(),
-        size,
         is_active: next_base_offset.is_none(),
-        start_position: 0,
-        next_base_offset,
-        aborted: None,
-        start_offset: name.offset,
-        end: None,
-        map: KeptMap::default(),
+        ..SegmentRange::whole(name.offset, size, next_base_offset)
     };
     let source = opening.open(&DiskFolder::at(folder), &found, &mut None)?;
     Ok(Some((found, source)))
@@ -170,18 +162,7 @@ mod tests {
         for base in [0, 7] {
             std::fs::write(folder.path().join(format!("{base:020}.log")), [1; 100]).unwrap();
         }
-        let planned = |base_offset: Offset, next_base_offset| SegmentRange {
-            base_offset,
-            file_name: format!("{base_offset:020}.log"),
-            size: 100,
-            is_active: false,
-            start_position: 0,
-            next_base_offset,
-            aborted: None,
-            start_offset: base_offset,
-            end: None,
-            map: KeptMap::default(),
-        };
+        let planned = |base_offset, next| SegmentRange::whole(base_offset, 100, next);
         let is_copied = |segment: &SegmentRange, copying| {
             let opening = Opening {
                 copying,

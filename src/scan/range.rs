@@ -1,10 +1,13 @@
 //! Ranges to read, as plain values: the contract between planning (here) and reading (`arrow::reader`).
 //!
 //! A range fixes every file's name and size as they were at planning, so that a retried Spark task reads the same
-//! bytes.
+//! bytes. It travels to the task as JSON.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::io::kept_map::KeptMap;
 use crate::io::storage::ReadFolder;
@@ -14,8 +17,13 @@ use crate::segment::filter::{AbortedRange, TimestampBounds};
 use crate::segment::offset_set::OffsetSet;
 use crate::types::{Offset, Position};
 
+/// Returns whether a field need not be stored.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 /// Boundary between two readers inside a segment: the start of a batch of magic 2, which the log confirmed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct Cut {
     /// Position of the batch in the file.
     pub position: Position,
@@ -24,7 +32,8 @@ pub struct Cut {
 }
 
 /// One `.log` file, or a piece of it, as it was at planning.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(remote = "Self")]
 pub struct SegmentRange {
     /// Base offset, from the name.
     pub base_offset: Offset,
@@ -45,10 +54,70 @@ pub struct SegmentRange {
     /// Start of the next piece; `None` reads to the end.
     pub end: Option<Cut>,
     /// The file's map, if planning made one: it does not outlive the process.
+    #[serde(skip)]
     pub map: KeptMap,
 }
 
+/// A list: of a closed segment that is read whole, as most are, only base offset, size and next base offset; of any
+/// other the fields in their order. A plan may have a million.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum StoredSegment {
+    Whole(Offset, u64, Option<Offset>),
+    Other(#[serde(with = "SegmentRange")] SegmentRange),
+}
+
+impl Serialize for SegmentRange {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let (base, size, next) = (self.base_offset, self.size, self.next_base_offset);
+        if *self == Self::whole(base, size, next) {
+            return (base, size, next).serialize(to);
+        }
+        let (name, active, from) = (&self.file_name, self.is_active, self.start_position);
+        let end = self.end.map(|cut| (cut.position, cut.offset));
+        let first = self.start_offset;
+        (
+            base,
+            name,
+            size,
+            active,
+            from,
+            next,
+            &self.aborted,
+            first,
+            end,
+        )
+            .serialize(to)
+    }
+}
+
+impl<'de> Deserialize<'de> for SegmentRange {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Ok(match StoredSegment::deserialize(from)? {
+            StoredSegment::Whole(base_offset, size, next) => Self::whole(base_offset, size, next),
+            StoredSegment::Other(segment) => segment,
+        })
+    }
+}
+
 impl SegmentRange {
+    /// A closed segment from its first byte to its last, under its usual name.
+    #[must_use]
+    pub fn whole(base_offset: Offset, size: u64, next_base_offset: Option<Offset>) -> Self {
+        Self {
+            base_offset,
+            file_name: format!("{base_offset:020}.log"),
+            size,
+            is_active: false,
+            start_position: 0,
+            next_base_offset,
+            aborted: None,
+            start_offset: base_offset,
+            end: None,
+            map: KeptMap::default(),
+        }
+    }
+
     /// Bytes that may have to be read.
     #[must_use]
     pub fn bytes(&self) -> u64 {
@@ -113,24 +182,52 @@ pub(crate) fn known_partition(partition: i32) -> Option<i32> {
 }
 
 /// Consecutive segments of one partition, and which offsets of them count.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartitionRange {
     /// The partition folder.
+    #[serde(with = "StoredPath")]
     pub folder: PathBuf,
     /// The topic's name.
     pub topic: String,
     /// The partition's number.
     pub partition: i32,
     /// Records below are left out.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub start_offset: Offset,
     /// Records at or above are left out; `None` reads to the pinned end.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub end_offset: Option<Offset>,
     /// Records outside are left out.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub timestamps: TimestampBounds,
     /// Of the others only these, where it is known which are wanted.
+    #[serde(skip)]
     pub chosen: Option<Arc<OffsetSet>>,
     /// The files, in offset order.
     pub segments: Vec<SegmentRange>,
+}
+
+/// A path as text, if it is Unicode.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum StoredPath {
+    Text(String),
+    Other(OsString),
+}
+
+impl StoredPath {
+    fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+        let text = path.as_os_str().to_owned().into_string();
+        let stored = text.map_or_else(Self::Other, Self::Text);
+        Serialize::serialize(&stored, to)
+    }
+
+    fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
+        Ok(match Deserialize::deserialize(from)? {
+            Self::Text(path) => path.into(),
+            Self::Other(path) => path.into(),
+        })
+    }
 }
 
 impl PartitionRange {
@@ -141,5 +238,42 @@ impl PartitionRange {
             .iter()
             .map(SegmentRange::bytes)
             .fold(0, u64::saturating_add)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_is_the_same_after_json() {
+        let other = SegmentRange {
+            file_name: "7.log".to_owned(),
+            is_active: true,
+            start_position: 3,
+            aborted: Some(Arc::from([AbortedRange::from([1, 2, 3])])),
+            start_offset: 8,
+            end: Some(Cut {
+                position: 4,
+                offset: 9,
+            }),
+            ..SegmentRange::whole(7, 5, Some(10))
+        };
+        let range = PartitionRange {
+            folder: "/logs/t-0".into(),
+            topic: "t".to_owned(),
+            end_offset: Some(9),
+            segments: vec![SegmentRange::whole(0, 5, Some(7)), other],
+            ..PartitionRange::default()
+        };
+        let json = serde_json::to_string(&range).unwrap();
+        assert!(
+            json.contains("[[0,5,7],[7,\"7.log\",5,true,3,10,[[1,2,3]],8,[4,9]]]"),
+            "{json}"
+        );
+        assert_eq!(
+            serde_json::from_str::<PartitionRange>(&json).unwrap(),
+            range
+        );
     }
 }

@@ -17,12 +17,15 @@
 use std::sync::Arc;
 
 use crate::format::batch::BatchHeader;
+use serde::{Deserialize, Serialize};
+
 use crate::records::RecordSlot;
 use crate::segment::offset_set::OffsetSet;
 use crate::types::{Offset, TimestampMs};
 
 /// A transaction that was aborted: transactional records of this producer between these offsets do not count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(from = "[i64; 3]", into = "[i64; 3]")]
 pub struct AbortedRange {
     /// The producer of the transaction.
     pub producer_id: i64,
@@ -32,12 +35,31 @@ pub struct AbortedRange {
     pub first_offset: Offset,
 }
 
+/// From producer, first and last offset.
+impl From<[i64; 3]> for AbortedRange {
+    fn from([producer_id, first_offset, last_offset]: [i64; 3]) -> Self {
+        Self {
+            producer_id,
+            last_offset,
+            first_offset,
+        }
+    }
+}
+
+impl From<AbortedRange> for [i64; 3] {
+    fn from(range: AbortedRange) -> Self {
+        [range.producer_id, range.first_offset, range.last_offset]
+    }
+}
+
 /// First and last timestamp wanted, both inclusive.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimestampBounds {
     /// Records before are left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub min: Option<TimestampMs>,
     /// Records after are left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max: Option<TimestampMs>,
 }
 

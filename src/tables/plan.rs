@@ -15,7 +15,6 @@ use std::path::{Path, PathBuf};
 use super::topic::Topic;
 use crate::error::{Error, Result};
 use crate::format::file_name::FolderName;
-use crate::io::kept_map::KeptMap;
 use crate::log::dir::{PathKind, dir_above};
 use crate::scan::plan::{PlanOptions, Starting, plan_scan};
 use crate::scan::range::{PartitionRange, SegmentRange};
@@ -156,16 +155,9 @@ fn range_of(path: &Path) -> Result<PartitionRange> {
         partition: 0,
         start_offset: BELOW_ALL,
         segments: vec![SegmentRange {
-            base_offset: 0,
             file_name: name.to_string_lossy().into_owned(),
-            size,
-            is_active: false,
-            start_position: 0,
-            next_base_offset: None,
-            aborted: None,
             start_offset: BELOW_ALL,
-            end: None,
-            map: KeptMap::default(),
+            ..SegmentRange::whole(0, size, None)
         }],
         ..PartitionRange::default()
     })

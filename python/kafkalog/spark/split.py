@@ -57,7 +57,7 @@ class Split:
     def to_json(self) -> str:
         """Serialize the split as one line of ASCII."""
         value = {
-            "ranges": [each.to_plain() for each in self.ranges],
+            "ranges": [each.to_json() for each in self.ranges],
             "read": self.read.changed(),
             "fail_on_data_loss": self.fail_on_data_loss,
         }
@@ -70,7 +70,7 @@ class Split:
 
         found: dict[str, Any] = json.loads(text)
         return cls(
-            tuple(_core.range_from_plain(each) for each in found["ranges"]),
+            tuple(_core.range_from_json(each) for each in found["ranges"]),
             ReadOptions(**found["read"]),
             found["fail_on_data_loss"],
         )
