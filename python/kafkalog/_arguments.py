@@ -26,8 +26,8 @@ _T = TypeVar("_T", bound=str)
 EARLIEST = -2
 LATEST = -1
 MAX_THREADS = 1024
-_INT32_MAX = (1 << 31) - 1
-_INT64_MAX = (1 << 63) - 1
+INT32_MAX = (1 << 31) - 1
+INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 
 
 def choose(option: str, given: str, valid: Sequence[_T]) -> _T:
@@ -136,7 +136,7 @@ def column_names(given: str | Iterable[str] | None, valid: Sequence[str]) -> tup
     return tuple(found)
 
 
-def integer(option: str, given: Any, least: int = -_INT64_MAX - 1, most: int = _INT64_MAX) -> int:
+def integer(option: str, given: Any, least: int = INT64_MIN, most: int = INT64_MAX) -> int:
     """Return a whole number within its bounds."""
     if isinstance(given, bool):
         raise TypeError(f"{option} must be a number, not {given!r}")
@@ -147,6 +147,11 @@ def integer(option: str, given: Any, least: int = -_INT64_MAX - 1, most: int = _
     if not least <= number <= most:
         raise ValueError(f"{option} is {number}, which is not within {least} to {most}")
     return number
+
+
+def optional_integer(option: str, given: Any, least: int = INT64_MIN, most: int = INT64_MAX) -> int | None:
+    """Return a whole number within its bounds, or None."""
+    return None if given is None else integer(option, given, least, most)
 
 
 def flag(option: str, given: Any) -> bool:
@@ -187,7 +192,7 @@ def _partitions(given: Any) -> list[int]:
 
 
 def _partition(option: str, given: Any) -> int:
-    return integer(f"a partition in {option}", given, 0, _INT32_MAX)
+    return integer(f"a partition in {option}", given, 0, INT32_MAX)
 
 
 def _topic(option: str, given: Any) -> str:
@@ -196,14 +201,14 @@ def _topic(option: str, given: Any) -> str:
     return given
 
 
-def starting_offsets(given: StartingOffsets) -> Any:
+def starting_offsets(option: str, given: StartingOffsets) -> Any:
     """Return "earliest", "oldest", an offset, or offsets by partition."""
-    return _offsets("starting_offsets", given, ("earliest", "oldest"), EARLIEST)
+    return _offsets(option, given, ("earliest", "oldest"), EARLIEST)
 
 
-def ending_offsets(given: EndingOffsets) -> Any:
+def ending_offsets(option: str, given: EndingOffsets) -> Any:
     """Return "latest", "high_watermark", an offset, or offsets by partition."""
-    return _offsets("ending_offsets", given, ("latest", "high_watermark"), LATEST)
+    return _offsets(option, given, ("latest", "high_watermark"), LATEST)
 
 
 def _offsets(option: str, given: Any, words: Sequence[str], word_number: int) -> Any:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import os
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar
 
 from kafkalog import _arguments
 from kafkalog._renamed import renamed, with_new_names
@@ -30,6 +30,59 @@ RENAMED = {"latest": "latest_per_key"}
 IsolationLevel = Literal["read_uncommitted", "read_committed"]
 
 _RECORD_COLUMN_NAMES = tuple(column.name for column in RECORD_COLUMNS)
+
+
+# Takes the name and the value of an option, and returns the normalized value.
+_Check: TypeAlias = "Callable[[str, Any], Any]"
+
+
+def _topics(name: str, given: Any) -> tuple[str, ...] | None:
+    found = _arguments.names(name, given)
+    return None if found is None else tuple(found)
+
+
+def _pattern(name: str, given: Any) -> str | None:
+    if given is not None and not isinstance(given, str):
+        raise TypeError(f"{name} must be a regular expression as str, not {given!r}")
+    return given
+
+
+def _columns(_: str, given: Any) -> tuple[str, ...] | None:
+    return _arguments.column_names(given, _RECORD_COLUMN_NAMES)
+
+
+def _number(least: int = _arguments.INT64_MIN, most: int = _arguments.INT64_MAX) -> _Check:
+    return lambda name, given: _arguments.optional_integer(name, given, least, most)
+
+
+def _minimum(name: str, given: Any) -> int | None:
+    return None if given is None else to_millis(given, name)
+
+
+def _maximum(name: str, given: Any) -> int | None:
+    return None if given is None else to_millis(given, name, up=False)
+
+
+def _at_least_1(name: str, given: Any) -> int:
+    return _arguments.integer(name, given, 1)
+
+
+def _plan(check: _Check) -> dict[str, Any]:
+    """Describe an option that selects records, for ``_core.plan``."""
+    return {"check": check, "is_plan": True, "is_decode": False}
+
+
+def _decode(check: _Check, *, is_plan: bool = False) -> dict[str, Any]:
+    """Describe an option that says how they are decoded, for ``_core.scan_ranges``."""
+    return {"check": check, "is_plan": is_plan, "is_decode": True}
+
+
+def _one_of(*valid: str) -> _Check:
+    return lambda name, given: _arguments.choose(name, given, valid)
+
+
+_isolation_level = _one_of("read_uncommitted", "read_committed")
+_on_corrupt = _one_of("raise", "skip")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,35 +174,35 @@ class ReadOptions:
     >>> kafkalog.read_table("/var/lib/kafka/data", "orders", options=options)  # doctest: +SKIP
     """
 
-    topics: str | Iterable[str] | None = None
-    topic_pattern: str | None = None
-    partitions: Partitions | None = None
-    columns: str | Iterable[str] | None = None
-    starting_offsets: StartingOffsets = "earliest"
-    ending_offsets: EndingOffsets = "latest"
-    starting_timestamp: Timestamps | None = None
-    ending_timestamp: Timestamps | None = None
-    min_offset: int | None = None
-    max_offset: int | None = None
-    min_timestamp: Time | None = None
-    max_timestamp: Time | None = None
-    isolation_level: IsolationLevel = "read_uncommitted"
-    include_control: bool = False
-    latest_per_key: bool = False
-    tombstones: bool = False
-    limit: int | None = None
-    include_inactive: bool = False
-    check_crcs: bool = True
-    on_corrupt: Literal["raise", "skip"] = "raise"
-    layout: Layout = "binary"
-    timestamp_unit: TimestampUnit = "ms"
-    batch_rows: int = 65_536
-    batch_bytes: int = 2_097_152
-    threads: int | None = 1
+    topics: str | Iterable[str] | None = field(default=None, metadata=_plan(_topics))
+    topic_pattern: str | None = field(default=None, metadata=_plan(_pattern))
+    partitions: Partitions | None = field(default=None, metadata=_plan(lambda _, given: _arguments.partitions(given)))
+    columns: str | Iterable[str] | None = field(default=None, metadata=_decode(_columns))
+    starting_offsets: StartingOffsets = field(default="earliest", metadata=_plan(_arguments.starting_offsets))
+    ending_offsets: EndingOffsets = field(default="latest", metadata=_plan(_arguments.ending_offsets))
+    starting_timestamp: Timestamps | None = field(default=None, metadata=_plan(_arguments.timestamps))
+    ending_timestamp: Timestamps | None = field(default=None, metadata=_plan(_arguments.timestamps))
+    min_offset: int | None = field(default=None, metadata=_plan(_number()))
+    max_offset: int | None = field(default=None, metadata=_plan(_number()))
+    min_timestamp: Time | None = field(default=None, metadata=_plan(_minimum))
+    max_timestamp: Time | None = field(default=None, metadata=_plan(_maximum))
+    isolation_level: IsolationLevel = field(default="read_uncommitted", metadata=_plan(_isolation_level))
+    include_control: bool = field(default=False, metadata=_decode(_arguments.flag))
+    latest_per_key: bool = field(default=False, metadata=_decode(_arguments.flag))
+    tombstones: bool = field(default=False, metadata=_decode(_arguments.flag))
+    limit: int | None = field(default=None, metadata=_decode(_number(0)))
+    include_inactive: bool = field(default=False, metadata=_plan(_arguments.flag))
+    check_crcs: bool = field(default=True, metadata=_decode(_arguments.flag))
+    on_corrupt: Literal["raise", "skip"] = field(default="raise", metadata=_decode(_on_corrupt, is_plan=True))
+    layout: Layout = field(default="binary", metadata=_decode(_one_of("binary", "view")))
+    timestamp_unit: TimestampUnit = field(default="ms", metadata=_decode(_one_of("ms", "us")))
+    batch_rows: int = field(default=65_536, metadata=_decode(_at_least_1))
+    batch_bytes: int = field(default=2_097_152, metadata=_decode(_at_least_1))
+    threads: int | None = field(default=1, metadata=_decode(_number(1, _arguments.MAX_THREADS)))
 
     def __post_init__(self) -> None:
-        for name, check in _CHECKS.items():
-            object.__setattr__(self, name, check(name, getattr(self, name)))
+        for each in dataclasses.fields(self):
+            object.__setattr__(self, each.name, each.metadata["check"](each.name, getattr(self, each.name)))
         if self.tombstones and not self.latest_per_key:
             raise ValueError("tombstones=True is for latest_per_key=True, which leaves tombstones out by default")
 
@@ -159,7 +212,7 @@ class ReadOptions:
 
     def changed(self) -> dict[str, Any]:
         """Return the options that differ from their defaults; ``ReadOptions(**changed)`` equals this one."""
-        given = {field.name: (getattr(self, field.name), field.default) for field in dataclasses.fields(self)}
+        given = {each.name: (getattr(self, each.name), each.default) for each in dataclasses.fields(self)}
         return {name: value for name, (value, default) in given.items() if value != default}
 
 
@@ -220,46 +273,20 @@ class ScanKeywords(DatasetKeywords, total=False):
     limit: int | None
 
 
-_PLAN = (
-    "topics",
-    "topic_pattern",
-    "partitions",
-    "starting_offsets",
-    "ending_offsets",
-    "starting_timestamp",
-    "ending_timestamp",
-    "min_offset",
-    "max_offset",
-    "min_timestamp",
-    "max_timestamp",
-    "isolation_level",
-    "include_inactive",
-    "on_corrupt",
-)
-_DECODE = (
-    "columns",
-    "include_control",
-    "latest_per_key",
-    "tombstones",
-    "limit",
-    "check_crcs",
-    "on_corrupt",
-    "layout",
-    "timestamp_unit",
-    "batch_rows",
-    "batch_bytes",
-    "threads",
-)
-
-
 def plan_arguments(options: ReadOptions) -> dict[str, Any]:
     """Return the options that select records, as ``_core.plan`` takes them."""
-    return {name: getattr(options, name) for name in _PLAN}
+    return _values(options, "is_plan")
+
+
+def _values(options: ReadOptions, use: str) -> dict[str, Any]:
+    return {each.name: getattr(options, each.name) for each in dataclasses.fields(options) if each.metadata[use]}
 
 
 def decode_arguments(options: ReadOptions) -> dict[str, Any]:
-    """Return the options that say how it is decoded, as ``_core.scan_ranges`` takes them."""
-    found = {name: getattr(options, name) for name in _DECODE}
+    """Return the options that say how records are decoded, as ``_core.scan_ranges`` takes them."""
+    found = {
+        each.name: getattr(options, each.name) for each in dataclasses.fields(options) if each.metadata["is_decode"]
+    }
     found["threads"] = found["threads"] or min(os.cpu_count() or 1, _arguments.MAX_THREADS)
     return found
 
@@ -287,7 +314,7 @@ _Function = TypeVar("_Function", bound="Callable[..., Any]")
 
 def expand_signature(keywords: type, **defaults: Any) -> Callable[[_Function], _Function]:
     """Show a function's ``**keywords`` one by one in its signature, for ``help`` and for editors."""
-    fields = {field.name: field for field in dataclasses.fields(ReadOptions)}
+    fields = {each.name: each for each in dataclasses.fields(ReadOptions)}
 
     def decorate(function: _Function) -> _Function:
         signature = inspect.signature(function)
@@ -296,76 +323,13 @@ def expand_signature(keywords: type, **defaults: Any) -> Callable[[_Function], _
             inspect.Parameter(
                 name,
                 inspect.Parameter.KEYWORD_ONLY,
-                default=defaults.get(name, field.default),
-                annotation=field.type,
+                default=defaults.get(name, each.default),
+                annotation=each.type,
             )
-            for name, field in fields.items()
+            for name, each in fields.items()
             if name in keywords.__annotations__
         ]
         function.__signature__ = signature.replace(parameters=[*own, *shown])  # type: ignore[attr-defined]
         return function
 
     return decorate
-
-
-def _topics(name: str, given: Any) -> tuple[str, ...] | None:
-    found = _arguments.names(name, given)
-    return None if found is None else tuple(found)
-
-
-def _pattern(name: str, given: Any) -> str | None:
-    if given is not None and not isinstance(given, str):
-        raise TypeError(f"{name} must be a regular expression as str, not {given!r}")
-    return given
-
-
-def _offset(name: str, given: Any) -> int | None:
-    return None if given is None else _arguments.integer(name, given)
-
-
-def _minimum(name: str, given: Any) -> int | None:
-    return None if given is None else to_millis(given, name)
-
-
-def _maximum(name: str, given: Any) -> int | None:
-    return None if given is None else to_millis(given, name, up=False)
-
-
-def _at_least_1(name: str, given: Any) -> int:
-    return _arguments.integer(name, given, 1)
-
-
-def _one_of(*valid: str) -> Callable[[str, Any], str]:
-    return lambda name, given: _arguments.choose(name, given, valid)
-
-
-_CHECKS: dict[str, Callable[[str, Any], Any]] = {
-    "topics": _topics,
-    "topic_pattern": _pattern,
-    "partitions": lambda _, given: _arguments.partitions(given),
-    "columns": lambda _, given: _arguments.column_names(given, _RECORD_COLUMN_NAMES),
-    "starting_offsets": lambda _, given: _arguments.starting_offsets(given),
-    "ending_offsets": lambda _, given: _arguments.ending_offsets(given),
-    "starting_timestamp": _arguments.timestamps,
-    "ending_timestamp": _arguments.timestamps,
-    "min_offset": _offset,
-    "max_offset": _offset,
-    "min_timestamp": _minimum,
-    "max_timestamp": _maximum,
-    "isolation_level": _one_of("read_uncommitted", "read_committed"),
-    "include_control": _arguments.flag,
-    "latest_per_key": _arguments.flag,
-    "tombstones": _arguments.flag,
-    "limit": lambda name, given: None if given is None else _arguments.integer(name, given, 0),
-    "include_inactive": _arguments.flag,
-    "check_crcs": _arguments.flag,
-    "on_corrupt": _one_of("raise", "skip"),
-    "layout": _one_of("binary", "view"),
-    "timestamp_unit": _one_of("ms", "us"),
-    "batch_rows": _at_least_1,
-    "batch_bytes": _at_least_1,
-    "threads": lambda name, given: (
-        None if given is None else _arguments.integer(name, given, 1, _arguments.MAX_THREADS)
-    ),
-}
-"""Checks of the options, by name; each returns the normalized value."""

@@ -208,11 +208,9 @@ class LogWriter(_reprs.Closing):
             settings,
             topic_id=_arguments.text("topic_id", topic_id),
             cluster_id=_arguments.text("cluster_id", cluster_id),
-            node_id=None if node_id is None else _arguments.integer("node_id", node_id, 0, (1 << 31) - 1),
+            node_id=_arguments.optional_integer("node_id", node_id, 0, _arguments.INT32_MAX),
             directory_id=_arguments.text("directory_id", directory_id),
-            leader_epoch=None
-            if leader_epoch is None
-            else _arguments.integer("leader_epoch", leader_epoch, 0, (1 << 31) - 1),
+            leader_epoch=_arguments.optional_integer("leader_epoch", leader_epoch, 0, _arguments.INT32_MAX),
             clock=clock,
             sync=_arguments.choose("sync", sync, _SYNC),
             batch_bytes=_arguments.integer("batch_bytes", batch_bytes, 1, (1 << 31) - 1),

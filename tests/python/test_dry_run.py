@@ -158,10 +158,10 @@ def test_nothing_is_written(tmp_path: Path, how: str) -> None:
     done = call(*words)
     assert done.returncode == 0, done.stderr
     if command == "compact":
-        more, less = '"morePasses":true', '"morePasses":false'
-        assert (more in ran.stdout) == (how == "compact passes")
+        several, one = '"morePasses":true', '"morePasses":false'
+        assert (several in ran.stdout) == (how == "compact passes")
         # At the default ratio a second pass is not worth it.
-        assert done.stdout == ran.stdout.replace(more, less)
+        assert done.stdout == ran.stdout.replace(several, one)
 
 
 PEAK = """

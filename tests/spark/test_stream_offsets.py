@@ -158,7 +158,7 @@ def test_where_a_new_query_starts(logs: tuple[Growing, Growing], given: Any, exp
             {"startingOffsetsByTimestamp": '{"orders": {"0": 7}}'},
             "option startingOffsetsByTimestamp must name every partition that is read; add events-1",
         ),
-        ({"startingOffsets": '{"orders": {"0": 7, "1": 7}, "events": {"1": 0}}'}, "that do not exist; remove orders-1"),
+        ({"startingOffsets": '{"orders": {"0": 7, "1": 7}, "events": {"1": 0}}'}, "that are not read; remove orders-1"),
         ({"startingTimestamp": 1 << 45}, "no record of events-1 has a timestamp of"),
         ({"subscribe": "nowhere"}, "topic"),
     ],

@@ -148,13 +148,6 @@ def tell_notes(notes: Iterable[str]) -> None:
         warn(f"{note}")
 
 
-def notes_of(table: pa.Table) -> list[str]:
-    """Return the notes for a user in the metadata of a table's schema."""
-    from kafkalog.tables import _rows
-
-    return _rows.notes_of(table)
-
-
 def tell_lost(lost: Iterable[dict[str, Any]]) -> int:
     """Print the ranges skipped as damaged, one line each; return the exit code.
 
@@ -408,6 +401,7 @@ def tell_partial(*tables: pa.Table) -> int:
     import json
 
     from kafkalog.tables._partial import COVERAGE, UNREAD, told
+    from kafkalog.tables._rows import notes_of
 
     # What a replay came upon may concern several.
     tell_notes(dict.fromkeys(note for table in tables for note in notes_of(table)))

@@ -36,7 +36,7 @@ def metadata_line(image: RescueImage) -> str:
     """Return what the metadata is, in one line."""
     if image.path is None:
         return "metadata: none; topics and partitions are those of the folders"
-    topics = sum(record.type == "TOPIC_RECORD" for record in image.records)
+    topics = len(image.values("TOPIC_RECORD"))
     known = "none" if image.committed_offset is None else str(image.committed_offset)
     voters = ", ".join(str(each) for each in image.voters) or "not known"
     return (

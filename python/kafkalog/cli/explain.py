@@ -219,29 +219,26 @@ def _compacted(topic: str, rows: list[dict[str, Any]]) -> Iterable[str]:
 
 def _print_segments(rows: list[dict[str, Any]]) -> None:
     print()
-    head = ["PARTITION", "SEGMENT", "BYTES", "LARGEST TIMESTAMP"]
-    head += ["RETENTION", "BY", "AT", "HELD BY", "COMPACTION", "ROLLED"]
-    lines = []
-    for row in rows:
-        source = "" if row["timestampSource"] == "index" else f" ({row['timestampSource']})"
-        held = row["heldBy"]
-        if row["pinOffset"] is not None:
-            held = f"{held} (offset {row['pinOffset']}, {row['pinReason']})"
-        compaction = row["compaction"]
-        if row["compactionHeldBy"]:
-            compaction = f"{compaction} ({row['compactionHeldBy']})"
-        lines.append(
-            [
-                f"{row['topic']}-{row['partition']}",
-                row["baseOffset"],
-                row["size"],
-                f"{format_time(row['largestTimestamp'])}{source}",
-                row["retention"],
-                row["retentionRule"],
-                format_time(row["retentionTime"]),
-                held,
-                compaction,
-                "active" if row["isActive"] else row["rolledBy"],
-            ]
-        )
-    _common.table(head, lines, right=("SEGMENT", "BYTES"))
+    _common.print_rows(_SEGMENTS, rows, ("SEGMENT", "BYTES"), as_json=False)
+
+
+def _noted(text: Any, note: str | None) -> Any:
+    return f"{text} ({note})" if note else text
+
+
+_SEGMENTS: dict[str, Any] = {
+    "PARTITION": lambda row: f"{row['topic']}-{row['partition']}",
+    "SEGMENT": "baseOffset",
+    "BYTES": "size",
+    "LARGEST TIMESTAMP": lambda row: _noted(
+        format_time(row["largestTimestamp"]), row["timestampSource"].replace("index", "")
+    ),
+    "RETENTION": "retention",
+    "BY": "retentionRule",
+    "AT": lambda row: format_time(row["retentionTime"]),
+    "HELD BY": lambda row: _noted(
+        row["heldBy"], None if row["pinOffset"] is None else f"offset {row['pinOffset']}, {row['pinReason']}"
+    ),
+    "COMPACTION": lambda row: _noted(row["compaction"], row["compactionHeldBy"]),
+    "ROLLED": lambda row: "active" if row["isActive"] else row["rolledBy"],
+}

@@ -24,9 +24,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the topics; those that are requested and do not exist are reported."""
     from kafkalog import tables
+    from kafkalog.tables._rows import notes_of
 
     table = tables.topics(arguments.path)
-    _common.tell_notes(_common.notes_of(table))
+    _common.tell_notes(notes_of(table))
     rows = _common.rows_of(table)
     wanted = set(arguments.topic or ())
     names = sorted({row["topic"] for row in rows})

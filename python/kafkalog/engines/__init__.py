@@ -132,7 +132,7 @@ def _opened(
     taken = DatasetKeywords if table is None else ScanBatchesKeywords
     chosen = merged(function, ("topics", *taken.__annotations__), options, given)
     is_set = "threads" in keywords or (options is not None and "threads" in options.changed())
-    disorder = None if max_disorder_ms is None else _arguments.integer("max_disorder_ms", max_disorder_ms, 0)
+    disorder = _arguments.optional_integer("max_disorder_ms", max_disorder_ms, 0)
     source = Source(
         (path,) if path == STANDARD_INPUT else tuple(_arguments.paths(path)),
         chosen,

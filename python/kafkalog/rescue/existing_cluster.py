@@ -304,13 +304,8 @@ def _checkpoints(choices: Sequence[Choice], log_dir: Path) -> None:
     found = _core.LogDir(str(log_dir)).checkpoints
     ends = [(each.topic, each.partition, each.log_end_offset) for each in choices]
     starts = [(each.topic, each.partition, each.log_start_offset) for each in choices if each.log_start_offset > 0]
-    for name, entries in (
-        ("recovery-point-offset-checkpoint", ends),
-        ("replication-offset-checkpoint", ends),
-        ("log-start-offset-checkpoint", starts),
-    ):
-        kept = [each for each in found.get(name, []) if (each[0], each[1]) not in ours]
-        output.checkpoint(log_dir / name, [*kept, *entries])
+    kept = {name: [each for each in entries if (each[0], each[1]) not in ours] for name, entries in found.items()}
+    output.write_checkpoints(log_dir, starts, ends, kept)
 
 
 def _append_metadata(records: Sequence[tuple[str, int, dict[str, Any]]], to: TargetLogDir, unfinished: Path) -> None:

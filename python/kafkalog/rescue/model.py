@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from kafkalog._reprs import camel
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -95,14 +97,10 @@ class Replica:
         The log dir.
     path : str
         The folder.
-    topic : str
-        The topic, from the folder's name.
+    topic, partition, state : str, int, {"live", "delete", "future", "stray"}
+        From the folder's name.
     topic_id : str or None
         From ``partition.metadata``; None if there is none.
-    partition : int
-        From the folder's name.
-    state : {"live", "delete", "future", "stray"}
-        From the suffix of the folder's name.
     log_start_offset : int
         The first offset that a broker would serve.
     log_end_offset : int
@@ -267,6 +265,10 @@ class RescueImage:
     kraft_version: int = 0
     guessed: frozenset[str] = frozenset()
 
+    def values(self, kind: str) -> list[dict[str, Any]]:
+        """Return the values of the records of a type."""
+        return [record.value for record in self.records if record.type == kind]
+
 
 @dataclass(frozen=True)
 class GroupOffset:
@@ -299,16 +301,10 @@ class Finding:
     ----------
     severity : {"info", "warning", "error"}
         ``error``: something that was, or may have been, acknowledged is missing.
-    code : str
-        Stable, in kebab-case.
-    message : str
-        One line.
-    path : str or None
-        The disk or the folder it is about.
-    topic : str or None
-        The topic it is about.
-    partition : int or None
-        The partition it is about.
+    code, message : str
+        A stable name in kebab-case, and one line.
+    path, topic, partition : str or int or None
+        The disk or folder, topic and partition that it is about.
     """
 
     severity: Literal["info", "warning", "error"]
@@ -417,29 +413,23 @@ class RescueReport:
         """
         import pyarrow as pa
 
+        kinds: dict[str, pa.DataType] = {
+            "topic": pa.string(),
+            "partition": pa.int32(),
+            "topic_id": pa.string(),
+            **dict.fromkeys(("log_start_offset", "log_end_offset"), pa.int64()),
+            "leader_epoch": pa.int32(),
+            "path": pa.string(),
+            "lost": pa.int64(),
+            "reasons": pa.list_(pa.string()),
+        }
         rows = [
             {
-                "topic": each.topic,
-                "partition": each.partition,
-                "topicId": each.topic_id,
-                "logStartOffset": each.log_start_offset,
-                "logEndOffset": each.log_end_offset,
-                "leaderEpoch": each.leader_epoch,
+                **{camel(name): getattr(each, name, None) for name in kinds},
                 "path": None if each.replica is None else each.replica.path,
                 "lost": sum(end - first for first, end in each.lost),
-                "reasons": list(each.reasons),
             }
             for each in self.plan.choices
         ]
-        fields: list[pa.Field[Any]] = [
-            pa.field("topic", pa.string()),
-            pa.field("partition", pa.int32()),
-            pa.field("topicId", pa.string()),
-            pa.field("logStartOffset", pa.int64()),
-            pa.field("logEndOffset", pa.int64()),
-            pa.field("leaderEpoch", pa.int32()),
-            pa.field("path", pa.string()),
-            pa.field("lost", pa.int64()),
-            pa.field("reasons", pa.list_(pa.string())),
-        ]
-        return pa.Table.from_pylist(rows, schema=pa.schema(fields))
+        schema = pa.schema([(camel(name), kind) for name, kind in kinds.items()])
+        return pa.Table.from_pylist(rows, schema=schema)

@@ -48,7 +48,7 @@ def new_image(
         records.append(MetadataRecord("FEATURE_LEVEL_RECORD", 0, {"name": "metadata.version", "featureLevel": level}))
     # What a level decides is read after it.
     records.sort(key=lambda record: record.type != "FEATURE_LEVEL_RECORD")
-    given = [record.value["nextProducerId"] for record in image.records if record.type == "PRODUCER_IDS_RECORD"]
+    given = [value["nextProducerId"] for value in image.values("PRODUCER_IDS_RECORD")]
     # The blocks that were given out may be newer than this image: a whole one is left out.
     beyond = (highest_producer_id // _PRODUCER_IDS + 2) * _PRODUCER_IDS if highest_producer_id >= 0 else 0
     # Ids and epochs of batches may be damaged, or as high as their type.
@@ -101,9 +101,9 @@ def _partition(record: MetadataRecord, choice: Choice, node: Node, level: int) -
 
 def replicas_of(image: RescueImage) -> dict[tuple[str, int], list[int]]:
     """Return the old replicas of each topic and partition."""
-    names = {record.value["topicId"]: record.value["name"] for record in image.records if record.type == "TOPIC_RECORD"}
+    names = {value["topicId"]: value["name"] for value in image.values("TOPIC_RECORD")}
     return {
-        (names[record.value["topicId"]], record.value["partitionId"]): record.value["replicas"]
-        for record in image.records
-        if record.type == "PARTITION_RECORD" and record.value["topicId"] in names
+        (names[value["topicId"]], value["partitionId"]): value["replicas"]
+        for value in image.values("PARTITION_RECORD")
+        if value["topicId"] in names
     }

@@ -21,6 +21,7 @@ import os
 import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,12 +43,15 @@ from kafkalog.rescue.target import (
 from kafkalog.tables import _rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from kafkalog.rescue.model import Choice, RescuePlan
     from kafkalog.rescue.shared_work import Progress
     from kafkalog.rescue.target import Node, Target
     from kafkalog.writer import Record
+
+    # Topic, partition and offset.
+    Entries = Sequence[tuple[str, int, int]]
 
 UNFINISHED = ".unfinished"
 NOTE = "rescue.json"
@@ -95,19 +99,10 @@ def write(
     check_out(out, [disk.path for disk in plan.disks])
     options = {"node_id": node_id, "nodes": nodes, "controller": controller, "listener": listener, "link": link}
 
-    def described(cluster: str, directory_ids: Sequence[str]) -> Target:
-        return target_of(
-            plan.image,
-            node_id=node_id,
-            nodes=nodes,
-            controller=controller,
-            listener=listener,
-            cluster_id=cluster,
-            directory_ids=directory_ids,
-        )
-
+    described = partial(target_of, plan.image, node_id=node_id, nodes=nodes, controller=controller, listener=listener)
     # What makes no sense is refused before anything is written.
-    target = described(cluster_id or plan.cluster_id or random_id(), [random_id() for _ in range(nodes)])
+    chosen = cluster_id or plan.cluster_id or random_id()
+    target = described(cluster_id=chosen, directory_ids=[random_id() for _ in range(nodes)])
     unfinished = unfinished_of(out)
     noted = begin(
         unfinished,
@@ -117,7 +112,7 @@ def write(
             "directory_ids": [node.directory_id for node in target.nodes],
         },
     )
-    target = described(noted["cluster_id"], noted["directory_ids"])
+    target = described(cluster_id=noted["cluster_id"], directory_ids=noted["directory_ids"])
     placed = [(choice, target.node_of(index)) for index, choice in enumerate(plan.choices)]
     if is_whole:
         size = sum(_size(out / node.folder / f"{choice.topic}-{choice.partition}") for choice, node in placed)
@@ -251,31 +246,31 @@ def _highest_of_transactions(whole: Path) -> int:
     return max((value.get(name, -1) for value in values for name in _PRODUCER_IDS), default=-1)
 
 
-def checkpoint(path: Path, entries: Sequence[tuple[str, int, int]]) -> None:
-    """Write a file of offsets (``OffsetCheckpointFile``): version 0, the number of entries, and one on each line."""
-    text = "".join(f"{topic} {partition} {offset}\n" for topic, partition, offset in entries)
-    replace(path, f"0\n{len(entries)}\n{text}")
+def write_checkpoints(log_dir: Path, starts: Entries, ends: Entries, kept: Mapping[str, Entries] | None = None) -> None:
+    """Write where partitions begin and end, beside what is kept; everything was flushed, and was committed.
+
+    A file (``OffsetCheckpointFile``) is version 0, the number of entries, and one on each line.
+    """
+    for kind, offsets in (("recovery-point", ends), ("replication", ends), ("log-start", starts)):
+        name = f"{kind}-offset-checkpoint"
+        entries = [*(kept or {}).get(name, ()), *offsets]
+        text = "".join(f"{topic} {partition} {offset}\n" for topic, partition, offset in entries)
+        replace(log_dir / name, f"0\n{len(entries)}\n{text}")
 
 
 def _finish(plan: RescuePlan, target: Target, node: Node, whole: Path, out: Path) -> None:
     """Write what a log dir has beside its partitions."""
     placed = [(choice, target.node_of(index)) for index, choice in enumerate(plan.choices)]
     log_dir = whole / node.folder
-    recovery, starts = [], []
+    starts, ends = [], []
     for choice, at in placed:
         if at.id != node.id:
             continue
         log = PartitionLog(log_dir / f"{choice.topic}-{choice.partition}")
-        recovery.append((choice, log.log_end_offset))
+        ends.append((choice.topic, choice.partition, log.log_end_offset))
         if choice.log_start_offset > log.segments[0].base_offset:
-            starts.append((choice, choice.log_start_offset))
-    # Everything was flushed, up to the end.
-    for name, lines in (
-        ("recovery-point-offset-checkpoint", recovery),
-        ("replication-offset-checkpoint", recovery),
-        ("log-start-offset-checkpoint", starts),
-    ):
-        checkpoint(log_dir / name, [(choice.topic, choice.partition, offset) for choice, offset in lines])
+            starts.append((choice.topic, choice.partition, choice.log_start_offset))
+    write_checkpoints(log_dir, starts, ends)
     metadata = log_dir / _METADATA
     metadata.mkdir(exist_ok=True)
     by_id = {(choice.topic_id, choice.partition): (choice, at) for choice, at in placed if choice.topic_id}

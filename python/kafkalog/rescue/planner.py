@@ -12,6 +12,7 @@ from kafkalog.rescue.metadata import image_of
 from kafkalog.rescue.model import Finding, GroupOffset, OpenTransaction, RescuePlan
 from kafkalog.rescue.replica_choice import Partition, choose
 from kafkalog.tables import _rows
+from kafkalog.tables._image import TOPIC_CONFIG
 from kafkalog.tables._rows import notes_of
 from kafkalog.tables.offsets import read_offsets
 
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from kafkalog.typing import Paths
 
 _SEVERITIES = ("error", "warning", "info")
-# ConfigResource.Type.TOPIC
-_TOPIC_CONFIG = 2
 # What becomes of a committed offset beyond the end, in a cluster of its own.
 LOWERED = ": lowered to it"
 _OFFSETS, _TRANSACTIONS = "__consumer_offsets", "__transaction_state"
@@ -82,19 +81,14 @@ def by_severity(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 def _partitions(image: RescueImage) -> list[Partition]:
     """Return the partitions of the image, by topic and number."""
-    names = {r.value["topicId"]: r.value["name"] for r in image.records if r.type == "TOPIC_RECORD"}
+    names = {value["topicId"]: value["name"] for value in image.values("TOPIC_RECORD")}
     policies = {
-        r.value["resourceName"]: r.value["value"] or ""
-        for r in image.records
-        if r.type == "CONFIG_RECORD"
-        and r.value["resourceType"] == _TOPIC_CONFIG
-        and r.value["name"] == "cleanup.policy"
+        value["resourceName"]: value["value"] or ""
+        for value in image.values("CONFIG_RECORD")
+        if (value["resourceType"], value["name"]) == (TOPIC_CONFIG, "cleanup.policy")
     }
     partitions = []
-    for record in image.records:
-        if record.type != "PARTITION_RECORD":
-            continue
-        value = record.value
+    for value in image.values("PARTITION_RECORD"):
         topic = names[value["topicId"]]
         # Without metadata any topic may have been compacted.
         is_known = image.path is not None and topic not in image.guessed

@@ -105,10 +105,8 @@ def target_of(
 
 def metadata_version(image: RescueImage) -> int:
     """Return the level of the feature ``metadata.version``; without any metadata the one that a new image gets."""
-    for record in image.records:
-        if record.type == "FEATURE_LEVEL_RECORD" and record.value["name"] == "metadata.version":
-            return int(record.value["featureLevel"])
-    return _DYNAMIC_QUORUM
+    levels = {value["name"]: value["featureLevel"] for value in image.values("FEATURE_LEVEL_RECORD")}
+    return int(levels.get("metadata.version", _DYNAMIC_QUORUM))
 
 
 def _endpoints(name: str, text: str, nodes: int) -> list[tuple[str, int]]:
@@ -163,8 +161,7 @@ def server_properties(target: Target, node: Node, log_dir: str, image: RescueIma
         f"share.coordinator.state.topic.replication.factor={factor}",
         "share.coordinator.state.topic.min.isr=1",
     ]
-    acls = sum(record.type == "ACCESS_CONTROL_ENTRY_RECORD" for record in image.records)
-    if acls:
+    if acls := len(image.values("ACCESS_CONTROL_ENTRY_RECORD")):
         lines += [
             f"# The metadata has {acls} ACLs. They apply once there is an authorizer, and listeners with users:",
             "#authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",

@@ -255,20 +255,21 @@ def live_partitions(paths: Iterable[str], topic: str) -> frozenset[int]:
     while True:
         if planned := planned_partitions(paths, topic):
             return frozenset(range(planned))
-        found = _listed_partitions(paths, topic)
+        found = frozenset(listed_partitions(paths).get(topic, ()))
         # Else a job may have begun before the listing and ended after it.
         if found == before:
             return found
         before = found
 
 
-def _listed_partitions(paths: Iterable[str], topic: str) -> frozenset[int]:
-    return frozenset(
-        partition
-        for path in paths
-        for _, name, partition, state in _core.LogDir(path, allow_others=True).folders()
-        if name == topic and state == "live"
-    )
+def listed_partitions(paths: Iterable[str]) -> dict[str, set[int]]:
+    """Return the live partitions of log dirs, by topic."""
+    found: dict[str, set[int]] = {}
+    for path in paths:
+        for _, topic, partition, state in _core.LogDir(path, allow_others=True).folders():
+            if state == "live":
+                found.setdefault(topic, set()).add(partition)
+    return found
 
 
 def noted_files(paths: Iterable[str]) -> set[str]:

@@ -44,17 +44,12 @@ def resolve(columns: str | Iterable[str] | None = None, *, include_headers: bool
     return tuple(names)
 
 
-def ddl(columns: Sequence[str]) -> str:
-    """Return the schema of columns as Spark's DDL."""
-    return spark_ddl(columns)
-
-
 def schema(columns: str | Iterable[str] | None = None, *, include_headers: bool = False) -> str:
     """Return the schema that ``read`` has with the same arguments, as the DDL string that ``mapInArrow`` takes.
 
     For instance ``"`value` BINARY, `offset` BIGINT"``; the parameters are those of :func:`read`.
     """
-    return ddl(resolve(columns, include_headers=include_headers))
+    return spark_ddl(resolve(columns, include_headers=include_headers))
 
 
 def arrow_schema(columns: Sequence[str]) -> pa.Schema:

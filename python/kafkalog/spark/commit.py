@@ -96,14 +96,8 @@ def check_loads(dirs: list[str], places: Iterable[TopicPartition], settings: lis
 
 def known_partitions(paths: Iterable[str]) -> dict[str, frozenset[int]]:
     """Return the partitions of all topics that the log dirs hold."""
-    from kafkalog import _core
-
     existing = [path for path in paths if Path(path).is_dir()]
-    found: dict[str, set[int]] = {}
-    for path in existing:
-        for _, topic, partition, state in _core.LogDir(path, allow_others=True).folders():
-            if state == "live":
-                found.setdefault(topic, set()).add(partition)
+    found = append_job.listed_partitions(existing)
     planned = {topic: append_job.planned_partitions(existing, topic) for topic in found}
     return {topic: frozenset(range(planned[topic]) or partitions) for topic, partitions in found.items()}
 

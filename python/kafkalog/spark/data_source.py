@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from kafkalog.spark.columns import SPARK_TYPES, arrow_schema, ddl, resolve
+from kafkalog.schema import spark_ddl
+from kafkalog.spark.columns import SPARK_TYPES, arrow_schema, resolve
 from kafkalog.spark.planner import make_split, plan_splits
 from kafkalog.spark.predicates import Predicate, check_predicates
 from kafkalog.spark.pyspark_private import is_pushing_filters
@@ -134,7 +135,7 @@ def _predicates(pushed: Filter) -> list[Predicate] | None:
 
 def source_schema(options: Mapping[str, str]) -> str:
     """Return the schema that the options select; used if the user gives none."""
-    return ddl(parse_columns(options))
+    return spark_ddl(parse_columns(options))
 
 
 def make_reader(options: Mapping[str, str], schema: StructType) -> BatchReader:

@@ -123,7 +123,7 @@ def read(
 
     >>> df = kafkalog.spark.read(spark, "/data", columns=["topic", "valueSize"], transform=sums, schema="s bigint")
     """
-    from kafkalog.spark.columns import ddl
+    from kafkalog.schema import spark_ddl
     from kafkalog.spark.interpreter import check_interpreter
     from kafkalog.spark.planner import over_splits, plan_read
     from kafkalog.spark.pyspark_private import spark_arrow_schema
@@ -154,7 +154,7 @@ def read(
         return read_remote(spark, {**named, **options}, transform, schema)
     splits, parsed = plan_read({**named, **options})
     if transform is None or schema is None:
-        return over_splits(spark, splits, partial(_read, metrics), ddl(parsed.columns))
+        return over_splits(spark, splits, partial(_read, metrics), spark_ddl(parsed.columns))
     # Spark parses a schema that is given as text.
     arrow = spark_arrow_schema(spark.range(0).mapInArrow(read_splits, schema).schema)
     return over_splits(spark, splits, partial(_transformed, transform, arrow, metrics), schema)
@@ -219,11 +219,15 @@ def describe(splits: Splits) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays(row, names=["split", "bytes", "segments", "task"])
 
 
-def _read(metrics: Metrics | None, splits: Splits) -> Iterator[pa.RecordBatch]:
+def _rows(split: Split, metrics: Metrics | None) -> Iterator[pa.RecordBatch]:
     from kafkalog.spark.read_split import read_split
 
+    return read_split(split, report=None if metrics is None else metrics.add)
+
+
+def _read(metrics: Metrics | None, splits: Splits) -> Iterator[pa.RecordBatch]:
     for _, split in splits:
-        yield from read_split(split, report=None if metrics is None else metrics.add)
+        yield from _rows(split, metrics)
 
 
 def _transformed(
@@ -232,12 +236,10 @@ def _transformed(
     metrics: Metrics | None,
     splits: Splits,
 ) -> Iterator[pa.RecordBatch]:
-    from kafkalog.spark.read_split import read_split
     from kafkalog.spark.transform import transformed
 
     for _, split in splits:
-        rows = read_split(split, report=None if metrics is None else metrics.add)
-        yield from transformed(transform, schema, _place(split), rows)
+        yield from transformed(transform, schema, _place(split), _rows(split, metrics))
 
 
 def _place(split: Split) -> str:
@@ -250,9 +252,6 @@ def _place(split: Split) -> str:
 def _counted(metrics: Metrics | None, splits: Splits) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
-    from kafkalog.spark.read_split import read_split
-
     for _, split in splits:
-        report = None if metrics is None else metrics.add
-        number = sum(batch.num_rows for batch in read_split(split, report=report))
+        number = sum(batch.num_rows for batch in _rows(split, metrics))
         yield pa.RecordBatch.from_arrays([pa.array([number], pa.int64())], names=["rows"])

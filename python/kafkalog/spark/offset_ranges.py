@@ -29,6 +29,8 @@ from kafkalog.spark.topics import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
     from kafkalog._core import PartitionRange
     from kafkalog.spark.source_options import Bound, SourceOptions
     from kafkalog.spark.topics import PartitionBounds
@@ -52,8 +54,9 @@ def plan_ranges(options: SourceOptions) -> list[PartitionRange]:
     )
     if not options.fail_on_data_loss:
         report_missing(options, ((each.topic, each.partition) for each in ranges))
-    _check_names("starting", starting, ranges)
-    _check_names("ending", ending, ranges)
+    read = {(each.topic, each.partition) for each in ranges}
+    check_names("starting", starting, read)
+    check_names("ending", ending, read)
     if options.start_must_match:
         _check_start(options, ranges)
     _check_order(starting, ending, ranges)
@@ -69,12 +72,11 @@ def _arguments(end: str, bound: Bound) -> dict[str, Any]:
     return {f"{end}_offsets": bound.offsets}
 
 
-def _check_names(end: str, bound: Bound, ranges: list[PartitionRange]) -> None:
+def check_names(end: str, bound: Bound, read: AbstractSet[tuple[str, int]]) -> None:
     """Check Spark's rule: offsets by partition name all partitions that are read, and no other."""
     if bound.named is None:
         return
     named = {(topic, partition) for topic, partitions in bound.named.items() for partition in partitions}
-    read = {(each.topic, each.partition) for each in ranges}
     option = f"{end}OffsetsByTimestamp" if bound.by_timestamp is not None else f"{end}Offsets"
     if missing := sorted(read - named):
         raise ValueError(f"option {option} must name every partition that is read; add {format_partitions(missing)}")
@@ -100,10 +102,15 @@ def _check_start(options: SourceOptions, ranges: list[PartitionRange]) -> None:
             ends = ends or folder_bounds(options)
             found = found if found.offset < ends[each.folder].end else None
         if found is None:
-            raise ValueError(
-                f"no record of {each.topic}-{each.partition} has a timestamp of {timestamp} or later; set "
-                "startingOffsetsByTimestampStrategy=latest to start such a partition at its end"
-            )
+            raise no_record(each.topic, each.partition, timestamp)
+
+
+def no_record(topic: str, partition: int, timestamp: int) -> ValueError:
+    """Return the error about a start that no record of a partition reaches."""
+    return ValueError(
+        f"no record of {topic}-{partition} has a timestamp of {timestamp} or later; set "
+        "startingOffsetsByTimestampStrategy=latest to start such a partition at its end"
+    )
 
 
 def _given_offset(bound: Bound, each: PartitionRange) -> int | None:

@@ -21,44 +21,33 @@ Use = Literal["batch", "stream"]
 
 _log = logging.getLogger("kafkalog.spark")
 
-# Options of batch reads, of streams, or of both.
-KNOWN: dict[str, tuple[Use, ...]] = {
-    "path": ("batch", "stream"),
-    "paths": ("batch", "stream"),
-    "assign": ("batch", "stream"),
-    "subscribe": ("batch", "stream"),
-    "subscribePattern": ("batch", "stream"),
-    "startingOffsets": ("batch", "stream"),
-    "startingTimestamp": ("batch", "stream"),
-    "startingOffsetsByTimestamp": ("batch", "stream"),
-    "startingOffsetsByTimestampStrategy": ("batch", "stream"),
+_BOTH = (
+    *("path", "paths", "assign", "subscribe", "subscribePattern"),
+    *("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy"),
     # in a stream only with the value high_watermark
-    "endingOffsets": ("batch", "stream"),
-    "endingTimestamp": ("batch",),
-    "endingOffsetsByTimestamp": ("batch",),
-    "failOnDataLoss": ("batch", "stream"),
-    "minPartitions": ("batch", "stream"),
-    "maxRecordsPerPartition": ("batch", "stream"),
-    "maxOffsetsPerTrigger": ("stream",),
-    "minOffsetsPerTrigger": ("stream",),
-    "maxTriggerDelay": ("stream",),
-    "includeHeaders": ("batch", "stream"),
-    "kafka.isolation.level": ("batch", "stream"),
+    "endingOffsets",
+    *("failOnDataLoss", "minPartitions", "maxRecordsPerPartition", "includeHeaders", "kafka.isolation.level"),
     # of kafkalog only
-    "isolation.level": ("batch", "stream"),
-    "columns": ("batch", "stream"),
-    # JSON, or a list in Python
-    "where": ("batch",),
-    "checkCrcs": ("batch", "stream"),
-    "onCorrupt": ("batch", "stream"),
-    "includeControl": ("batch", "stream"),
-    "includeInactive": ("batch",),
-    "latestPerKey": ("batch",),
-    "tombstones": ("batch",),
-    "splitBytes": ("batch", "stream"),
-    "batchRows": ("batch", "stream"),
-    "batchBytes": ("batch", "stream"),
+    *(
+        "isolation.level",
+        "columns",
+        "checkCrcs",
+        "onCorrupt",
+        "includeControl",
+        "splitBytes",
+        "batchRows",
+        "batchBytes",
+    ),
+)
+_BATCH = ("endingTimestamp", "endingOffsetsByTimestamp", "where", "includeInactive", "latestPerKey", "tombstones")
+_STREAM = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+
+KNOWN: dict[str, tuple[Use, ...]] = {
+    **dict.fromkeys(_BOTH, ("batch", "stream")),
+    **dict.fromkeys(_BATCH, ("batch",)),
+    **dict.fromkeys(_STREAM, ("stream",)),
 }
+"""Options of batch reads, of streams, or of both."""
 
 # Old names, and options that have no effect any more.
 _RENAMED = {"latest": "latestPerKey"}

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
@@ -32,6 +32,7 @@ def read_remote(
     from kafkalog.spark import read_splits, register
     from kafkalog.spark.option_names import canonical, in_spark_words, naming_as
     from kafkalog.spark.pyspark_private import spark_arrow_schema
+    from kafkalog.spark.transform import transformed
 
     with naming_as(options):
         given = canonical(in_spark_words(options), None)
@@ -41,7 +42,7 @@ def read_remote(
     if transform is None or schema is None:
         return frame
     arrow = spark_arrow_schema(spark.range(0).mapInArrow(read_splits, schema).schema)
-    return frame.mapInArrow(partial(_transformed, transform, arrow), schema)
+    return frame.mapInArrow(partial(transformed, transform, arrow, "a batch of the data source"), schema)
 
 
 def _text(name: str, value: Any) -> str:
@@ -59,13 +60,3 @@ def _text(name: str, value: Any) -> str:
 
 def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, (set, frozenset)) else _text("", value)
-
-
-def _transformed(
-    transform: Callable[[pa.RecordBatch], pa.RecordBatch | None],
-    schema: pa.Schema | None,
-    batches: Iterable[pa.RecordBatch],
-) -> Iterator[pa.RecordBatch]:
-    from kafkalog.spark.transform import transformed
-
-    return transformed(transform, schema, "a batch of the data source", batches)

@@ -36,7 +36,7 @@ from kafkalog.spark.append_job import live_partitions
 from kafkalog.spark.option_names import unknown_option
 from kafkalog.spark.pyspark_private import freeze_imports
 from kafkalog.spark.row_partitioner import Partitioner
-from kafkalog.spark.source_options import parse_paths
+from kafkalog.spark.source_options import parse_paths, parsed
 from kafkalog.spark.topics import TopicPartition
 
 try:
@@ -301,15 +301,19 @@ def _by_partition(topic: str, assigned: Any, chosen: Any) -> dict[TopicPartition
     return rows
 
 
-class BatchWriter(DataSourceArrowWriter):
-    """The writer of a batch."""
+class _TaskWriter:
+    """What the writers of batches and streams do in a task."""
 
     def __init__(self, sink: Sink) -> None:
         self.sink = sink
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        """Stage one task's rows, in the task."""
+        """Stage one task's rows."""
         return self.sink.write(iterator)
+
+
+class BatchWriter(_TaskWriter, DataSourceArrowWriter):
+    """The writer of a batch."""
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Append all rows, in the driver."""
@@ -322,15 +326,8 @@ class BatchWriter(DataSourceArrowWriter):
 
 if DataSourceStreamArrowWriter is not None:
 
-    class StreamWriter(DataSourceStreamArrowWriter):
+    class StreamWriter(_TaskWriter, DataSourceStreamArrowWriter):
         """The writer of a stream."""
-
-        def __init__(self, sink: Sink) -> None:
-            self.sink = sink
-
-        def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-            """Stage one task's rows, in the task."""
-            return self.sink.write(iterator)
 
         def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
             """Append all rows of a batch, once."""
@@ -367,7 +364,7 @@ def _sink(options: Mapping[str, str], schema: StructType, stream: str | None) ->
         max_message_bytes=option_values.integer(given["max.message.bytes"], "max.message.bytes", least=0)
         if "max.message.bytes" in given
         else None,
-        fail_on_data_loss=_fails_on_data_loss(given),
+        fail_on_data_loss=parsed(given, "failOnDataLoss", option_values.boolean, default=True),
         staging=_staging(given),
     )
     # Report what the commit would refuse before anything is written.
@@ -394,13 +391,6 @@ def _staging(given: Mapping[str, str]) -> str | None:
     except (OSError, ValueError) as error:
         raise ValueError(f"option stagingPath: {error}") from error
     return path
-
-
-def _fails_on_data_loss(given: Mapping[str, str]) -> bool:
-    try:
-        return option_values.boolean(given.get("failOnDataLoss", True))
-    except ValueError as error:
-        raise ValueError(f"option failOnDataLoss: {error}") from error
 
 
 def _canonical(options: Mapping[str, str]) -> dict[str, str]:

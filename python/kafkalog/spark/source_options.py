@@ -137,18 +137,18 @@ def parse(given: Mapping[str, Any], use: Use = "batch") -> SourceOptions:
     return SourceOptions(
         paths=parse_paths(options, must_exist=True),
         read=_read_options(options, is_java=is_java),
-        java_pattern=_parsed(options, "subscribePattern", java_pattern) if is_java else None,
+        java_pattern=parsed(options, "subscribePattern", java_pattern) if is_java else None,
         starting=starting,
         ending=ending,
         start_must_match=no_match == "error",
-        fail_on_data_loss=_parsed(options, "failOnDataLoss", option_values.boolean, default=True),
-        predicates=_parsed(options, "where", _predicates, default=()),
-        min_partitions=_parsed(options, "minPartitions", _count),
-        max_records=_parsed(options, "maxRecordsPerPartition", _count),
-        split_bytes=_parsed(options, "splitBytes", option_values.size),
+        fail_on_data_loss=parsed(options, "failOnDataLoss", option_values.boolean, default=True),
+        predicates=parsed(options, "where", _predicates, default=()),
+        min_partitions=parsed(options, "minPartitions", _count),
+        max_records=parsed(options, "maxRecordsPerPartition", _count),
+        split_bytes=parsed(options, "splitBytes", option_values.size),
         max_offsets_per_trigger=most,
         min_offsets_per_trigger=least,
-        max_trigger_delay_ms=_parsed(
+        max_trigger_delay_ms=parsed(
             options if use == "stream" else {}, "maxTriggerDelay", option_values.duration, default=_DEFAULT_MAX_DELAY_MS
         ),
     )
@@ -156,32 +156,32 @@ def parse(given: Mapping[str, Any], use: Use = "batch") -> SourceOptions:
 
 def _read_options(options: Mapping[str, Any], *, is_java: bool) -> ReadOptions:
     return ReadOptions(
-        topics=_parsed(options, "subscribe", _topics),
-        topic_pattern=None if is_java else _parsed(options, "subscribePattern", _pattern),
-        partitions=_parsed(options, "assign", option_values.assignment),
+        topics=parsed(options, "subscribe", _topics),
+        topic_pattern=None if is_java else parsed(options, "subscribePattern", _pattern),
+        partitions=parsed(options, "assign", option_values.assignment),
         columns=_columns(options),
         isolation_level=_isolation_level(options),
-        include_control=_parsed(options, "includeControl", option_values.boolean, default=False),
-        include_inactive=_parsed(options, "includeInactive", option_values.boolean, default=False),
-        latest_per_key=_parsed(options, "latestPerKey", option_values.boolean, default=False),
-        tombstones=_parsed(options, "tombstones", option_values.boolean, default=False),
-        check_crcs=_parsed(options, "checkCrcs", option_values.boolean, default=True),
-        on_corrupt=_parsed(options, "onCorrupt", _on_corrupt, default="raise"),
+        include_control=parsed(options, "includeControl", option_values.boolean, default=False),
+        include_inactive=parsed(options, "includeInactive", option_values.boolean, default=False),
+        latest_per_key=parsed(options, "latestPerKey", option_values.boolean, default=False),
+        tombstones=parsed(options, "tombstones", option_values.boolean, default=False),
+        check_crcs=parsed(options, "checkCrcs", option_values.boolean, default=True),
+        on_corrupt=parsed(options, "onCorrupt", _on_corrupt, default="raise"),
         timestamp_unit="us",
-        batch_rows=_parsed(options, "batchRows", option_values.size, default=BATCH_ROWS),
-        batch_bytes=_parsed(options, "batchBytes", option_values.size, default=BATCH_BYTES),
+        batch_rows=parsed(options, "batchRows", option_values.size, default=BATCH_ROWS),
+        batch_bytes=parsed(options, "batchBytes", option_values.size, default=BATCH_BYTES),
     )
 
 
 def _check_latest(options: Mapping[str, Any]) -> None:
     """Refuse what would choose among the records of a key before the latest one is known."""
-    if not _parsed(options, "latestPerKey", option_values.boolean, default=False):
+    if not parsed(options, "latestPerKey", option_values.boolean, default=False):
         return
     if "maxRecordsPerPartition" in options:
         raise ValueError(
             "option maxRecordsPerPartition divides partitions; with latestPerKey, one task reads each of them"
         )
-    for column, _, _ in _parsed(options, "where", _predicates, default=()):
+    for column, _, _ in parsed(options, "where", _predicates, default=()):
         if column in {"offset", "timestamp"}:
             raise ValueError(f"option where: with latestPerKey, a condition on {column} belongs in the query")
 
@@ -191,7 +191,7 @@ def parse_columns(given: Mapping[str, Any]) -> tuple[str, ...]:
     return _columns(canonical(given, None))
 
 
-def _parsed(options: Mapping[str, Any], name: str, parser: Callable[[Any], Any], *, default: Any = None) -> Any:
+def parsed(options: Mapping[str, Any], name: str, parser: Callable[[Any], Any], *, default: Any = None) -> Any:
     """Parse an option; an error names it."""
     if name not in options:
         return default
@@ -210,8 +210,8 @@ def _trigger_limits(options: Mapping[str, Any], use: Use) -> tuple[int | None, i
     names = {"minOffsetsPerTrigger", "maxOffsetsPerTrigger"}
     if use == "batch" and not names <= options.keys():
         return None, None
-    least = _parsed(options, "minOffsetsPerTrigger", lambda value: option_values.integer(value, "a number", least=0))
-    most = _parsed(options, "maxOffsetsPerTrigger", _count)
+    least = parsed(options, "minOffsetsPerTrigger", lambda value: option_values.integer(value, "a number", least=0))
+    most = parsed(options, "maxOffsetsPerTrigger", _count)
     if least is not None and most is not None and least > most:
         raise ValueError(f"option minOffsetsPerTrigger ({least}) exceeds maxOffsetsPerTrigger ({most})")
     return least, most
@@ -224,7 +224,7 @@ def _isolation_level(options: Mapping[str, Any]) -> IsolationLevel:
                 return known
         raise ValueError(f"expected read_uncommitted or read_committed, found {value!r}")
 
-    found = {_parsed(options, name, level) for name in ("kafka.isolation.level", "isolation.level") if name in options}
+    found = {parsed(options, name, level) for name in ("kafka.isolation.level", "isolation.level") if name in options}
     if len(found) > 1:
         raise ValueError("options kafka.isolation.level and isolation.level differ; set one of them")
     chosen: IsolationLevel = found.pop() if found else "read_uncommitted"
@@ -246,7 +246,7 @@ def parse_paths(options: Mapping[str, Any], *, must_exist: bool = False) -> tupl
             raise ValueError(f"expected a JSON list of paths, found {value!r}")  # noqa: TRY004 - a value of an option
         return value
 
-    given = _parsed(options, "paths", several, default=[])
+    given = parsed(options, "paths", several, default=[])
     if "path" in options:
         path = options["path"]
         given = [*(path if isinstance(path, (list, tuple)) else _comma_separated(path)), *given]
@@ -285,10 +285,10 @@ def _comma_separated(path: Any) -> list[Any]:
 
 
 def _columns(options: Mapping[str, Any]) -> tuple[str, ...]:
-    include_headers = _parsed(options, "includeHeaders", option_values.boolean, default=False)
+    include_headers = parsed(options, "includeHeaders", option_values.boolean, default=False)
     if options.get("columns") == "*":
         return tuple(SPARK_TYPES)
-    names: tuple[str, ...] = _parsed(options, "columns", lambda value: resolve(value, include_headers=include_headers))
+    names: tuple[str, ...] = parsed(options, "columns", lambda value: resolve(value, include_headers=include_headers))
     return names or resolve(include_headers=include_headers)
 
 
@@ -361,12 +361,12 @@ def _bound(
         return found
 
     if f"{end}Timestamp" in options:
-        return Bound(default, timestamp=_parsed(options, f"{end}Timestamp", option_values.timestamp))
+        return Bound(default, timestamp=parsed(options, f"{end}Timestamp", option_values.timestamp))
     name = f"{end}OffsetsByTimestamp"
     if name in options:
-        times = _parsed(options, name, lambda value: option_values.by_partition(value, "", option_values.timestamp))
+        times = parsed(options, name, lambda value: option_values.by_partition(value, "", option_values.timestamp))
         return Bound(default, by_timestamp=times)
-    return Bound(_parsed(options, f"{end}Offsets", offsets, default=default))
+    return Bound(parsed(options, f"{end}Offsets", offsets, default=default))
 
 
 def _compare(starting: Offsets | None, ending: Offsets | None, what: str) -> None:

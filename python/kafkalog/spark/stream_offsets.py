@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalog.errors import OffsetOutOfRangeError
 from kafkalog.log import PartitionOpener
+from kafkalog.spark.offset_ranges import check_names, no_record
 from kafkalog.spark.source_options import EARLIEST, LATEST
 from kafkalog.spark.topics import PartitionBounds, TopicPartition, format_partitions, partition_bounds, report_data_loss
 
@@ -49,15 +50,7 @@ def _bounds(options: SourceOptions, **given: Any) -> dict[TopicPartition, Partit
 def initial(options: SourceOptions) -> StreamOffsets:
     """Resolve where a new query starts."""
     bounds, starting = _bounds(options), options.starting
-    if starting.named is not None:
-        named = {TopicPartition(topic, number) for topic, by in starting.named.items() for number in by}
-        option = "startingOffsets" if starting.by_timestamp is None else "startingOffsetsByTimestamp"
-        if missing := sorted(bounds.keys() - named):
-            raise ValueError(
-                f"option {option} must name every partition that is read; add {format_partitions(missing)}"
-            )
-        if extra := sorted(named - bounds.keys()):
-            raise ValueError(f"option {option} names partitions that do not exist; remove {format_partitions(extra)}")
+    check_names("starting", starting, {*bounds})
     found, opener = {}, PartitionOpener()
     for place, each in bounds.items():
         if starting.is_by_time:
@@ -98,10 +91,7 @@ def _offset_at(options: SourceOptions, bounds: PartitionBounds, opener: Partitio
     # Under ``read_committed`` a broker finds no record at or above the last stable offset.
     found = None if found is None or found.offset >= bounds.end else found
     if found is None and options.start_must_match:
-        raise ValueError(
-            f"no record of {bounds.topic}-{bounds.partition} has a timestamp of {timestamp} or later; set "
-            "startingOffsetsByTimestampStrategy=latest to start such a partition at its end"
-        )
+        raise no_record(bounds.topic, bounds.partition, timestamp)
     return bounds.end if found is None else found.offset
 
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from kafkalog.log import PartitionFolder
+
 _log = logging.getLogger("kafkalog.spark")
 
 _RECORDS = (
@@ -96,7 +98,8 @@ class TableReader(DataSourceReader):
         """Plan a task for each partition of the topic, or one for the whole table."""
         self._tell_partial()
         topic = _BY_PARTITION.get(self.table.name)
-        folders = [] if topic is None else _folders(self.table.paths, topic)
+        found = [] if topic is None else _folders(self.table.paths)
+        folders = sorted(each.path for each in found if each.topic == topic and each.state == "live")
         return [TablePartition((folder,)) for folder in folders] or [TablePartition(self.table.paths)]
 
     def _tell_partial(self) -> None:
@@ -107,7 +110,8 @@ class TableReader(DataSourceReader):
         topic = _OF_TOPIC.get(self.table.name)
         topics = [] if topic is None else [topic]
         if self.table.name == "records":
-            topics = sorted({each for each in _topics(self.table.paths) if each.startswith("__")} - {_METADATA})
+            found = {each.topic for each in _folders(self.table.paths)} - {_METADATA}
+            topics = sorted(each for each in found if each.startswith("__"))
         for line in (told(coverage(paths, each)) for each in topics):
             if line is not None:
                 _log.warning("%s", line)
@@ -130,25 +134,12 @@ class TableReader(DataSourceReader):
         yield from found.cast(pa.schema(fields)).to_batches(max_chunksize=65_536)
 
 
-def _topics(paths: tuple[str, ...]) -> set[str]:
-    """Return the topics of log dirs; none where a path is not a log dir."""
-    from kafkalog.log import LogDir
+def _folders(paths: tuple[str, ...]) -> list[PartitionFolder]:
+    """Return the folders of log dirs; none where a path is not a log dir."""
+    from kafkalog.tables._partial import folders_in
 
-    try:
-        return {folder.topic for path in paths for folder in LogDir(path).folders}
-    except (ValueError, NotADirectoryError):
-        return set()
-
-
-def _folders(paths: tuple[str, ...], topic: str) -> list[str]:
-    """Return the folders of a topic's partitions; none where a path is not a log dir."""
-    from kafkalog.log import LogDir
-
-    try:
-        folders = [folder for path in paths for folder in LogDir(path).folders]
-    except (ValueError, NotADirectoryError):
-        return []
-    return sorted(str(each.path) for each in folders if each.topic == topic and each.state == "live")
+    found = [folders_in(path) for path in paths]
+    return [] if None in found else [folder for folders in found for folder in folders or ()]
 
 
 def table_schema(options: Mapping[str, str]) -> str:
@@ -160,7 +151,7 @@ def table_schema(options: Mapping[str, str]) -> str:
 def table_reader(options: Mapping[str, str], schema: StructType) -> TableReader:
     """Create the reader of a table for a schema: all columns, or some by name in any order."""
     table = _parsed(options)
-    known = {each.split(" ")[0]: each.split(" ")[1] for each in _split(table_schema(options))}
+    known = dict(each.split(" ") for each in table_schema(options).split(", "))
     for field in schema.fields:
         if field.name not in known:
             raise ValueError(f"table {table.name} has no column {field.name!r}; it has {', '.join(known)}")
@@ -169,11 +160,6 @@ def table_reader(options: Mapping[str, str], schema: StructType) -> TableReader:
                 f"column {field.name} must be declared {known[field.name]}, not {field.dataType.simpleString()}"
             )
     return TableReader(table, tuple(schema.fieldNames()))
-
-
-def _split(ddl: str) -> list[str]:
-    """Split the columns of a schema, which are separated by a comma and a space."""
-    return ddl.split(", ")
 
 
 def _parsed(options: Mapping[str, str]) -> _Table:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from kafkalog.log import PartitionFolder
     from kafkalog.typing import Paths
 
 COVERAGE, UNREAD = b"kafkalog.partitions", b"kafkalog.unread"
@@ -38,11 +39,18 @@ def each(path: Paths, topic: str, on_corrupt: str, read: Callable[[Paths], T]) -
     return found, unread
 
 
+def folders_in(path: str) -> list[PartitionFolder] | None:
+    """Return the partition folders of a log dir; None for the folder of a partition, or a file."""
+    try:
+        return LogDir(path).folders
+    except (ValueError, NotADirectoryError):
+        return None
+
+
 def _partitions(path: str, topic: str) -> list[str]:
     """Return the folders of a topic in a log dir; of anything else itself."""
-    try:
-        folders = LogDir(path).folders
-    except (ValueError, NotADirectoryError):
+    folders = folders_in(path)
+    if folders is None:
         return [path]
     of_topic = [folder for folder in folders if folder.topic == topic and folder.state == "live"]
     return [folder.path for folder in sorted(of_topic, key=lambda folder: folder.partition)]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from kafkalog import _arguments, _core
 from kafkalog.errors import KafkaLogError
-from kafkalog.log import LogDir, PartitionLog, PartitionOpener
+from kafkalog.log import PartitionLog, PartitionOpener
 from kafkalog.reader import RecordReader
 from kafkalog.tables import _partial, _rows
 
@@ -165,12 +165,7 @@ def logs_of(path: Paths, unread: list[Exception]) -> dict[tuple[str, int], Parti
     found: dict[tuple[str, int], PartitionLog] = {}
     opener = PartitionOpener()
     for each in _arguments.paths(path):
-        try:
-            folders = LogDir(each).folders
-        except (ValueError, NotADirectoryError):
-            # The folder of a partition, or a file.
-            continue
-        for folder in folders:
+        for folder in _partial.folders_in(each) or ():
             if folder.state != "live":
                 continue
             try:

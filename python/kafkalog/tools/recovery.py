@@ -107,10 +107,8 @@ def recover(
     return _core.recover(
         _arguments.path(path),
         clean=None if clean is None else _arguments.flag("clean", clean),
-        recovery_point=None if recovery_point is None else _arguments.integer("recovery_point", recovery_point, 0),
-        log_start_offset=None
-        if log_start_offset is None
-        else _arguments.integer("log_start_offset", log_start_offset, 0),
+        recovery_point=_arguments.optional_integer("recovery_point", recovery_point, 0),
+        log_start_offset=_arguments.optional_integer("log_start_offset", log_start_offset, 0),
         out=None if out is None else _arguments.path(out),
         on_loss=loss,
         dry_run=_arguments.flag("dry_run", dry_run),

@@ -89,7 +89,7 @@ def table_of(
     named = [path] if isinstance(path, (str, os.PathLike)) else path
     place = (
         _arguments.text("topic", topic),
-        None if partition is None else _arguments.integer("partition", partition, 0, (1 << 31) - 1),
+        _arguments.optional_integer("partition", partition, 0, _arguments.INT32_MAX),
     )
     read = [loose(each, *place) or each for each in named] if isinstance(named, Iterable) else named
     if isinstance(read, list):
