@@ -9,7 +9,7 @@ from kafkalog.tools.reports import LeftOut, PartitionRecovery, RecoveryReport
 from kafkalog.writer import AppendInfo
 
 __version__: str
-# The note of a job that has not ended (``kafkalog._jobs``).
+# The note of a job that has not ended (``kafkalog.spark.append_job``).
 JOB_NOTE: str
 build_profile: Literal["release", "debug"]
 

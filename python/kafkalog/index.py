@@ -26,9 +26,6 @@ __all__ = [
 ]
 
 
-_INT32_MAX = (1 << 31) - 1
-
-
 class OffsetPosition(NamedTuple):
     """An entry of an offset index.
 
@@ -178,8 +175,10 @@ class _Index(_Entries[_Pair]):
     ) -> None:
         self._path = _arguments.path(path)
         self._writable = _arguments.flag("writable", writable)
-        size = _size("max_index_size", max_index_size)
-        self._core = _core.Index(self._path, self._IS_TIME, _base_offset(base_offset), size, self._writable)
+        size = _arguments.integer("max_index_size", max_index_size, 0, _arguments.INT32_MAX)
+        self._core = _core.Index(
+            self._path, self._IS_TIME, _arguments.optional_integer("base_offset", base_offset, 0), size, self._writable
+        )
 
     @property
     def max_entries(self) -> int:
@@ -219,7 +218,7 @@ class _Index(_Entries[_Pair]):
         ValueError
             If entries would be lost. Kafka's classes truncate the file, then throw; here nothing changes.
         """
-        return self._core.resize(_size("size", size))
+        return self._core.resize(_arguments.integer("size", size, 0, _arguments.INT32_MAX))
 
     def trim_to_valid_size(self) -> None:
         """Trim the file after the last entry."""
@@ -292,7 +291,7 @@ class OffsetIndex(_Index[OffsetPosition]):
         OSError
             If the disk is full.
         """
-        at = _arguments.integer("position", position, -_INT32_MAX - 1, _INT32_MAX)
+        at = _int32("position", position)
         self._core.append(_arguments.integer("offset", offset), at, skip_full_check=False)
 
     def fetch_upper_bound_offset(self, position: int, fetch_size: int) -> OffsetPosition | None:
@@ -305,8 +304,8 @@ class OffsetIndex(_Index[OffsetPosition]):
         fetch_size : int
             Bytes fetched. Position and size are added in 32 bits, as in Kafka.
         """
-        start = _arguments.integer("position", position, -_INT32_MAX - 1, _INT32_MAX)
-        size = _arguments.integer("fetch_size", fetch_size, -_INT32_MAX - 1, _INT32_MAX)
+        start = _int32("position", position)
+        size = _int32("fetch_size", fetch_size)
         found = self._core.fetch_upper_bound(start, size)
         return None if found is None else OffsetPosition(*found)
 
@@ -397,7 +396,9 @@ class TransactionIndex(_Entries[AbortedTransaction]):
     ) -> None:
         self._path = _arguments.path(path)
         self._writable = _arguments.flag("writable", writable)
-        self._core = _core.TransactionIndex(self._path, _base_offset(base_offset), self._writable)
+        self._core = _core.TransactionIndex(
+            self._path, _arguments.optional_integer("base_offset", base_offset, 0), self._writable
+        )
 
     def append(self, producer_id: int, first_offset: int, last_offset: int, last_stable_offset: int) -> None:
         """Append an entry.
@@ -444,12 +445,8 @@ class TransactionIndex(_Entries[AbortedTransaction]):
         return [AbortedTransaction(*each) for each in found], complete
 
 
-def _base_offset(given: int | None) -> int | None:
-    return None if given is None else _arguments.integer("base_offset", given, 0)
-
-
-def _size(option: str, given: int) -> int:
-    return _arguments.integer(option, given, 0, _INT32_MAX)
+def _int32(option: str, given: int) -> int:
+    return _arguments.integer(option, given, -_arguments.INT32_MAX - 1, _arguments.INT32_MAX)
 
 
 def _entry(n: int, entries: int) -> int:

@@ -498,6 +498,14 @@ class PartitionLog:
         return sums_by_name(self.topic, self.partition, sums)
 
 
+def partition_at(path: StrPath) -> PartitionLog | None:
+    """Open the partition whose folder a path is; None for a log dir."""
+    try:
+        return PartitionLog(path)
+    except ValueError:
+        return None
+
+
 def sums_by_name(topic: str, partition: int, sums: _core.Sums) -> dict[str, Any]:
     """Return what :meth:`PartitionLog.statistics` does."""
     log_start_offset, log_end_offset, _, total, segments = sums

@@ -16,7 +16,7 @@ from kafkalog import _arguments, _core, _reprs
 from kafkalog._loose import Loose
 from kafkalog._times import parse_time
 from kafkalog.errors import InternalError, KafkaLogError, UnknownTopicOrPartitionError
-from kafkalog.log import LogDir, PartitionFolder, PartitionLog, PartitionOpener
+from kafkalog.log import LogDir, PartitionFolder, PartitionLog, PartitionOpener, partition_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kafkalog._core import DirState, PartitionRange
-    from kafkalog.config import LogConfig
     from kafkalog.options import ReadOptions
     from kafkalog.typing import Paths
 
@@ -180,23 +179,18 @@ def add_loose_names(parser: argparse.ArgumentParser) -> None:
 
 def add_config(parser: argparse.ArgumentParser) -> None:
     """Add --config."""
-    parser.add_argument(
-        "--config", metavar="NAME=VALUE", type=_setting, action="append", help="a topic setting; may be repeated"
-    )
+    parser.add_argument("--config", metavar="NAME=VALUE", action=_Settings, help="a topic setting; may be repeated")
 
 
-def config(arguments: argparse.Namespace) -> LogConfig:
-    """Return the topic settings from --config."""
-    from kafkalog.config import LogConfig
+class _Settings(argparse.Action):
+    """Collects settings in a dict."""
 
-    return LogConfig.from_kafka(dict(arguments.config or ()))
-
-
-def _setting(text: str) -> tuple[str, Any]:
-    name, sign, value = text.partition("=")
-    if not sign or not name:
-        raise argparse.ArgumentTypeError(f"expected NAME=VALUE, for instance compression.type=zstd, found {text!r}")
-    return name, value
+    def __call__(self, _: Any, namespace: argparse.Namespace, values: Any, *__: Any) -> None:
+        name, sign, value = str(values).partition("=")
+        if not sign or not name:
+            text = f"expected NAME=VALUE, for instance compression.type=zstd, found {values!r}"
+            raise argparse.ArgumentError(self, text)
+        setattr(namespace, self.dest, {**(getattr(namespace, self.dest) or {}), name: value})
 
 
 def number(least: int = 0, most: int = INT32_MAX) -> Callable[[str], int]:
@@ -244,8 +238,7 @@ def folders(path: str, *, live: bool = False) -> list[PartitionFolder]:
     path = _arguments.path(path)
     if Path(path).exists() and not Path(path).is_dir():
         raise ValueError(f"{path}: neither a log dir nor a partition folder")
-    if is_partition(path):
-        log = PartitionLog(path)
+    if (log := partition_at(path)) is not None:
         return [PartitionFolder(path, log.topic, log.partition, log.state)]
     found = sorted(LogDir(path).folders, key=lambda folder: (folder.topic, folder.partition, folder.path))
     return [folder for folder in found if folder.state == "live" or not live]
@@ -265,15 +258,6 @@ def selected(
         if all(folder.partition != partition for folder in found):
             raise UnknownTopicOrPartitionError(f"no partition {partition} in {path}; {_reprs.found(found)}")
     return [folder for folder in found if partitions is None or folder.partition in partitions]
-
-
-def is_partition(path: str) -> bool:
-    """Return whether a folder is that of a partition, rather than a log dir."""
-    try:
-        PartitionLog(path)
-    except ValueError:
-        return False
-    return True
 
 
 def opened(found: Iterable[PartitionFolder]) -> Iterator[tuple[PartitionFolder, PartitionLog]]:

@@ -14,7 +14,7 @@ from kafkalog._loose import Loose, staged
 from kafkalog._reprs import short_list
 from kafkalog.cli import _common
 from kafkalog.errors import KafkaLogError, UnknownTopicOrPartitionError
-from kafkalog.log import LogDir, PartitionLog
+from kafkalog.log import LogDir, PartitionLog, partition_at
 from kafkalog.options import ReadOptions, decode_arguments
 from kafkalog.reader import RecordReader, plan_ranges, scan_batches
 
@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    if arguments.topic is None and not Path(arguments.path).is_file() and not _common.is_partition(arguments.path):
+    if arguments.topic is None and not Path(arguments.path).is_file() and partition_at(arguments.path) is None:
         names = LogDir(arguments.path).topics
         if not names:
             raise UnknownTopicOrPartitionError(f"{arguments.path}: no partition in this log dir")

@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.path,
             arguments.out,
             now=arguments.now,
-            config=dict(arguments.config) if arguments.config else None,
+            config=arguments.config,
             dry_run=arguments.dry_run,
             on_corrupt=arguments.on_corrupt,
             roll=arguments.roll,

@@ -76,6 +76,12 @@ included; only the reason why a record cannot be decoded is worded differently.
 _size = _common.number(0, _MAX_SIZE)
 
 
+def _decoder(text: str) -> _Decoder:
+    if text not in _DECODERS:
+        raise argparse.ArgumentTypeError(f"expected one of {', '.join(_DECODERS)}, found {text!r}")
+    return _DECODERS[text]
+
+
 def _files(text: str) -> list[str]:
     # As Java's String.split: empty names at the end do not count.
     names = text.rstrip(",").split(",")
@@ -114,6 +120,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
             f"--{of}-decoder-class",
             nargs="?",
             const="string",
+            type=_decoder,
             metavar="CLASS",
             help=f"how {of}s are printed: string (default), integer, long, bytes, or Kafka's class names for them "
             f"({_PACKAGE}IntegerDecoder ...); includes --print-data-log",
@@ -128,12 +135,6 @@ def run(args: argparse.Namespace) -> int:
 
     given = (topic for flag, topic in _TOPIC_DECODERS.items() if getattr(args, flag[2:].replace("-", "_")))
     topic_decoder = next(given, args.topic if args.topic in _TOPIC_DECODERS.values() else None)
-    decoders: list[_Decoder] = []
-    for flag, name in (("key", args.key_decoder_class), ("value", args.value_decoder_class)):
-        decoder = _DECODERS.get(name or "string")
-        if decoder is None:
-            return _refuse(f"--{flag}-decoder-class: expected one of {', '.join(_DECODERS)}, found {name}")
-        decoders.append(decoder)
     named = (topic_decoder, args.key_decoder_class, args.value_decoder_class)
     printing = args.print_data_log or any(each is not None for each in named)
     # Flush what was printed before; the core writes to the descriptors.
@@ -158,8 +159,8 @@ def run(args: argparse.Namespace) -> int:
             index_sanity_check=args.index_sanity_check,
             max_bytes=None if args.max_bytes == _MAX_SIZE else args.max_bytes,
             max_message_size=args.max_message_size,
-            key_decoder=decoders[0],
-            value_decoder=decoders[1],
+            key_decoder=args.key_decoder_class or "string",
+            value_decoder=args.value_decoder_class or "string",
             topic_decoder=topic_decoder,
         )
     return int(wrong)
@@ -172,8 +173,3 @@ def _shown(file: str, found: Loose | None) -> list[tuple[str, str]]:
     if found.is_segment:
         return [(fspath(found), file)]
     return [(str(each), found.shown(str(each))) for each in sorted(Path(found).rglob("*.log"))]
-
-
-def _refuse(reason: str) -> int:
-    print(f"kafkalog: dump: {reason}", file=sys.stderr)
-    return 2

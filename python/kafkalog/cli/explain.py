@@ -66,8 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the explanation."""
     from kafkalog import tools
 
-    config = dict(arguments.config) if arguments.config else None
-    table = tools.explain(arguments.path, arguments.now, config=config, on_corrupt="skip")
+    table = tools.explain(arguments.path, arguments.now, config=arguments.config, on_corrupt="skip")
     rows = _common.rows_of(table)
     code = _common.tell_partial(table)
     if arguments.json and not arguments.disk:

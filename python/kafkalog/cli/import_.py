@@ -14,8 +14,9 @@ from kafkalog import _arguments, _core
 from kafkalog.cli import _common
 from kafkalog.cli._progress import Progress
 from kafkalog.cli._sources import batches, format_of
+from kafkalog.config import as_config
 from kafkalog.errors import InvalidRecordError, KafkaLogError
-from kafkalog.log import PartitionLog, PartitionOpener
+from kafkalog.log import PartitionLog, PartitionOpener, partition_at
 from kafkalog.tools.reports import known_to_brokers
 from kafkalog.writer import AppendInfo, LogWriter, as_arrow
 
@@ -106,7 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
     for source in found:
         if source.path.resolve().parent == out:
             raise ValueError(f"{source.path} is inside {arguments.out}, which is written; choose another log dir")
-    config = _common.config(arguments)
+    config = as_config(arguments.config)
     progress = Progress(sum(source.size for source in found))
     done, before = AppendInfo(), 0
     producer_ids: list[int] = []
@@ -262,8 +263,7 @@ def _add_hint(error: BaseException, more: str) -> None:
 def _sources(path: Path, arguments: argparse.Namespace) -> list[_Source]:
     if not path.is_dir():
         return [_file(path, arguments)]
-    if _common.is_partition(str(path)):
-        log = PartitionLog(path)
+    if (log := partition_at(path)) is not None:
         topic = arguments.topic or log.topic
         partition = log.partition if arguments.partition is None else arguments.partition
         return [_Source(path, "log", topic, partition, _log_size(log))]

@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.path,
         kafka_version=arguments.kafka_version,
         out=arguments.out,
-        config=_common.config(arguments),
+        config=arguments.config,
         dry_run=arguments.dry_run,
     )
     if arguments.json:

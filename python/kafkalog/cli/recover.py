@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.path,
         clean=arguments.clean,
         recovery_point=arguments.recovery_point,
-        config=_common.config(arguments),
+        config=arguments.config,
         out=arguments.out,
         on_loss=arguments.on_loss,
         dry_run=arguments.dry_run,

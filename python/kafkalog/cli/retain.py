@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.path,
             arguments.out,
             now=arguments.now,
-            config=dict(arguments.config) if arguments.config else None,
+            config=arguments.config,
             dry_run=arguments.dry_run,
             progress=show,
         )

@@ -101,7 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
             partitions=arguments.partition,
             keep_partitions=_by_topic(arguments.only),
             compression_type=arguments.compression_type,
-            config=dict(arguments.config) if arguments.config else None,
+            config=arguments.config,
             magic=2 if arguments.magic else None,
             on_corrupt=arguments.on_corrupt,
             dry_run=arguments.dry_run,

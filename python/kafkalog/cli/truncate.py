@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.out,
         offset=arguments.offset,
         dry_run=arguments.dry_run,
-        config=_common.config(arguments),
+        config=arguments.config,
     )
     if arguments.json:
         _common.json_line(plain(report))

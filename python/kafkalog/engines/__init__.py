@@ -75,10 +75,8 @@ def dataset(
 
     Parameters
     ----------
-    path : path or list of paths
+    path, topics, options
         As for :func:`kafkalog.scan`.
-    topics : str or iterable of str, optional
-        Topics to read. Default: all but internal ones (``__...``).
     table : str, optional
         ``batches``: a row for each of Kafka's batches instead of each record. Or the name of a function of
         ``kafkalog.tables``, whose table is read at once.
@@ -87,8 +85,6 @@ def dataset(
         milliseconds. With it, the time indexes end a read whose filter has an upper bound on timestamps. Without it,
         everything after the bound must be read: under CreateTime, producers may send any timestamp, and batch headers
         do not give the earliest of their records. If the log violates this bound, rows may be missing.
-    options : ReadOptions, optional
-        Several options at once; keywords take precedence.
     **keywords
         Any option of :class:`kafkalog.ReadOptions`; for ``batches`` those of :func:`kafkalog.scan_batches`; for another
         table what its function takes. The engine determines ``threads`` if it is not given.

@@ -41,6 +41,11 @@ class _Readable(ABC):
     _metrics: Metrics
     _condition: pc.Expression | None
 
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+        return self._source.schema
+
     @abstractmethod
     def _plan(self, condition: pc.Expression | None) -> Plan:
         """Choose what to read for a filter."""
@@ -243,11 +248,6 @@ class LogDataset(_Readable, ds.FileSystemDataset):  # type: ignore[misc]
         return f"<kafkalog.LogDataset, {rows} of {', '.join(self._source.paths)}{shown}>"
 
     @property
-    def schema(self) -> pa.Schema:
-        """The columns."""
-        return self._source.schema
-
-    @property
     def files(self) -> list[str]:
         """The paths that were given."""
         return list(self._source.paths)
@@ -366,11 +366,6 @@ class LogFragment(_Readable):
     def __repr__(self) -> str:
         size = sum(each.bytes for each in self._planned.ranges)
         return f"<kafkalog.LogFragment, {len(self._planned.ranges)} partitions, {size} bytes>"
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns."""
-        return self._source.schema
 
     @property
     def physical_schema(self) -> pa.Schema:

@@ -67,12 +67,8 @@ def read(
     columns : str or iterable of str, optional
         Names of record columns in any order; a column that is not named costs nothing. Default: the seven of Spark's
         Kafka source: key, value, topic, partition, offset, timestamp, timestampType.
-    topics : str or iterable of str, optional
-        Topics to read. Default: all but internal ones (``__...``).
-    topic_pattern : str, optional
-        A regular expression that matches the whole name of the topics to read.
-    partitions : int, list of int or {topic: [int]}, optional
-        Partitions to read: of ``topics``, or by topic. Default: all.
+    topics, topic_pattern, partitions : optional
+        As for :class:`kafkalog.ReadOptions`; numbers of partitions are those of ``topics``.
     subscribe, subscribe_pattern, assign : optional
         The same with the options of Spark's Kafka source, of which one may be given: names of topics, a regular
         expression that is searched in the names, or partitions by topic.

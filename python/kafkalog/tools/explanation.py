@@ -32,14 +32,10 @@ def explain(
     ----------
     path : path
         A log dir, or a partition's folder. The metadata log, and folders that are being deleted, are left out.
-    now : int, datetime or str, optional
-        The time for which retention and compaction are computed, in milliseconds since the epoch. Default: the
-        system's clock.
-    config : LogConfig or mapping, optional
-        Settings to assume instead, as for :func:`retain`. Topics whose settings are unknown have Kafka's defaults.
+    now, config
+        Time and settings to assume, as for :func:`retain`. Topics whose settings are unknown have Kafka's defaults.
     on_corrupt : {"raise", "skip"}
-        ``"skip"`` leaves out partitions that cannot be read; the schema's metadata names them: ``kafkalog.unread``, a
-        JSON list of the errors.
+        As for :func:`kafkalog.tables.consumer_offsets`.
 
     Returns
     -------

@@ -16,7 +16,7 @@ from kafkalog._atomic_files import replace, sha256
 from kafkalog._times import clock
 from kafkalog.config import LogConfig
 from kafkalog.errors import KafkaLogError, LogLockedError, UnknownTopicOrPartitionError
-from kafkalog.log import LogDir, PartitionLog, PartitionOpener
+from kafkalog.log import LogDir, PartitionLog, PartitionOpener, partition_at
 from kafkalog.reader import scan
 from kafkalog.tools.copy_reports import PartitionRewrite, RewriteReport
 from kafkalog.tools.record_filter import Dropped, RecordFilter
@@ -336,9 +336,9 @@ class _Source(NamedTuple):
         if Path(path).is_file():
             raise ValueError(f"{path}: neither a log dir nor a partition folder")
         source = cls(path, [], [], {})
-        try:
-            source.logs.append(PartitionLog(path))
-        except ValueError:
+        if (log := partition_at(path)) is not None:
+            source.logs.append(log)
+        else:
             source._open(on_corrupt)
         if kept is not None:
             chosen = source.chosen("keep_partitions", kept, source.logs)

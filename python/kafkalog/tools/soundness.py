@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kafkalog import _core
 from kafkalog.errors import CorruptIndexError, CorruptRecordError, InvalidRecordError, UnsupportedFormatError
+from kafkalog.log import partition_at
 from kafkalog.reader import scan
 from kafkalog.tools.verification import verify
 
@@ -119,11 +120,7 @@ def way_out(on_corrupt: Literal["raise", "skip"] | None = None) -> Iterator[None
 
 def _root_of(source: str) -> str:
     """Return the log dir of a source, by which the paths of findings are those of the result."""
-    try:
-        _core.PartitionLog(source)
-    except ValueError:
-        return source
-    return str(Path(source).parent)
+    return source if partition_at(source) is None else str(Path(source).parent)
 
 
 def _errors(path: str, root: str) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kafkalog.config import LogConfig, pairs
 from kafkalog.errors import CorruptRecordError
-from kafkalog.log import LogDir, PartitionLog
+from kafkalog.log import LogDir, partition_at
 from kafkalog.tables import _rows, cluster
 
 Config = LogConfig | Mapping[str, object] | None
@@ -104,10 +104,8 @@ def topics_in(path: str) -> set[str]:
 
 def _topic_of(path: str) -> str | None:
     """Return the topic of a partition's folder; None for a log dir."""
-    try:
-        return PartitionLog(path).topic
-    except ValueError:
-        return None
+    log = partition_at(path)
+    return None if log is None else log.topic
 
 
 def _own(path: str) -> tuple[dict[str, dict[str, object]], tuple[str, ...]]:
