@@ -163,7 +163,11 @@ class LogConfig:
         return changed
 
 
-def as_config(config: LogConfig | Mapping[str, object] | None) -> LogConfig:
+Config = LogConfig | Mapping[str, object] | None
+"""Settings: an object, a mapping of Kafka's names to values, or those that are known or Kafka's defaults."""
+
+
+def as_config(config: Config) -> LogConfig:
     """Return settings as a ``LogConfig``: from one, from a mapping of Kafka's names to values, or Kafka's defaults."""
     if config is None:
         return LogConfig()
@@ -174,7 +178,7 @@ def as_config(config: LogConfig | Mapping[str, object] | None) -> LogConfig:
     return config
 
 
-def pairs(config: LogConfig | Mapping[str, object] | None) -> list[tuple[str, str]]:
+def pairs(config: Config) -> list[tuple[str, str]]:
     """Return every setting as the compiled module takes it."""
     config = as_config(config)
     given = {field.name: _text(getattr(config, field.name)) for field in fields(config)}

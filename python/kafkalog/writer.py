@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from kafkalog import _arguments, _core, _reprs
 from kafkalog._times import to_millis
-from kafkalog.config import LogConfig, as_config, pairs
+from kafkalog.config import Config, LogConfig, as_config, pairs
 from kafkalog.reader import RecordReader, plan_ranges
 from kafkalog.typing import ArrowArrayExportable, ArrowStreamExportable
 
@@ -178,7 +178,7 @@ class LogWriter(_reprs.Closing):
         topic: str,
         partition: int = 0,
         *,
-        config: LogConfig | Mapping[str, object] | None = None,
+        config: Config = None,
         topic_id: str | None = None,
         cluster_id: str | None = None,
         node_id: int | None = None,

@@ -13,9 +13,8 @@ from kafkalog.tools.topic_settings import topic_settings, topics_in
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafkalog.config import LogConfig
+    from kafkalog.config import Config, LogConfig
     from kafkalog.tools.copy_reports import CompactReport
-    from kafkalog.tools.topic_settings import Config
     from kafkalog.typing import StrPath, Time
 
 

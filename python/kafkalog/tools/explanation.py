@@ -12,7 +12,7 @@ from kafkalog.tools.topic_settings import topic_settings
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kafkalog.tools.topic_settings import Config
+    from kafkalog.config import Config
     from kafkalog.typing import StrPath, Time
 
 

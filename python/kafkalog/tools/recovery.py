@@ -10,9 +10,7 @@ from kafkalog._times import clock
 from kafkalog.config import pairs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from kafkalog.config import LogConfig
+    from kafkalog.config import Config
     from kafkalog.tools.reports import PartitionRecovery, RecoveryReport
     from kafkalog.typing import StrPath, Time
 
@@ -31,7 +29,7 @@ def recover(
     on_loss: _OnLoss = "refuse",
     salvage: bool = False,
     dry_run: bool = False,
-    config: LogConfig | Mapping[str, object] | None = None,
+    config: Config = None,
     producer_id_expiration_ms: int = 86_400_000,
     now: Time | None = None,
 ) -> RecoveryReport:
@@ -125,7 +123,7 @@ def rebuild_indexes(
     *,
     out: StrPath | None = None,
     dry_run: bool = False,
-    config: LogConfig | Mapping[str, object] | None = None,
+    config: Config = None,
 ) -> PartitionRecovery:
     """Rebuild the indexes of a partition, as a broker of some version would.
 

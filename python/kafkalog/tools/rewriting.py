@@ -28,9 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
     from datetime import datetime
 
+    from kafkalog.config import Config
     from kafkalog.tools.record_filter import Predicate
     from kafkalog.tools.reports import LeftOut
-    from kafkalog.tools.topic_settings import Config, TopicSettings
+    from kafkalog.tools.topic_settings import TopicSettings
     from kafkalog.typing import Partitions, StrPath
 
 # Partition numbers, of every topic or by topic.

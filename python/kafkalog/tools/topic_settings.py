@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from kafkalog.config import LogConfig, pairs
+from kafkalog.config import Config, LogConfig, pairs
 from kafkalog.errors import CorruptRecordError
 from kafkalog.log import LogDir, partition_at
 from kafkalog.tables import _rows, cluster
-
-Config = LogConfig | Mapping[str, object] | None
 
 _METADATA = "__cluster_metadata"
 # As brokers create them. What a caller wants for all topics would delete the state of groups and transactions.

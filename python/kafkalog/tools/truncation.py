@@ -20,9 +20,9 @@ from kafkalog.tools.soundness import Soundness, way_out
 from kafkalog.writer import LogWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
-    from kafkalog.config import LogConfig
+    from kafkalog.config import Config
     from kafkalog.tools.reports import PartitionRecovery, RecoveryReport
     from kafkalog.typing import StrPath
 
@@ -36,7 +36,7 @@ def truncate(
     offset: int,
     *,
     dry_run: bool = False,
-    config: LogConfig | Mapping[str, object] | None = None,
+    config: Config = None,
 ) -> TruncateReport:
     """Copy a partition up to an offset into a new log dir that a broker can mount, as Kafka's truncation does.
 
@@ -108,7 +108,7 @@ def _emptied_on_error(target: Path) -> Iterator[None]:
 
 
 def _recovered(
-    log: PartitionLog, folder: Path, offset: int, config: LogConfig | Mapping[str, object] | None
+    log: PartitionLog, folder: Path, offset: int, config: Config
 ) -> tuple[RecoveryReport, Literal["refuse", "as_kafka"]]:
     """Plan the loading; a loss at or above the offset is intended."""
     try:
@@ -123,7 +123,7 @@ def _cut(
     log: PartitionLog,
     target: Path,
     offset: int,
-    config: LogConfig | Mapping[str, object] | None,
+    config: Config,
     end_before: int,
     *,
     on_loss: Literal["refuse", "as_kafka"],
