@@ -141,13 +141,13 @@ def add_now(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument("--now", metavar="TIME", type=time, help=f"{what}; default: now")
 
 
-def tell_notes(notes: Iterable[str]) -> None:
+def print_notes(notes: Iterable[str]) -> None:
     """Print what a replay of an internal topic skipped or left out."""
     for note in notes:
         warn(f"{note}")
 
 
-def tell_lost(lost: Iterable[dict[str, Any]]) -> int:
+def print_lost(lost: Iterable[dict[str, Any]]) -> int:
     """Print the ranges skipped as damaged, one line each; return the exit code.
 
     A torn end of the log is no damage: a crash or a running broker leaves one.
@@ -380,22 +380,22 @@ def planned(path: Paths, options: ReadOptions) -> tuple[list[PartitionRange], li
     return ranges, errors
 
 
-def tell_partial(*tables: pa.Table) -> int:
+def print_partial(*tables: pa.Table) -> int:
     """Print what tables were not made of: partitions that cannot be read or are elsewhere; return the exit code."""
     import json
 
-    from kafkalog.tables._partial import COVERAGE, UNREAD, told
+    from kafkalog.tables._partial import COVERAGE, UNREAD, missing_line
     from kafkalog.tables._rows import notes_of
 
     # What a replay came upon may concern several.
-    tell_notes(dict.fromkeys(note for table in tables for note in notes_of(table)))
+    print_notes(dict.fromkeys(note for table in tables for note in notes_of(table)))
     notes = [table.schema.metadata or {} for table in tables]
     errors = [error for note in notes for error in json.loads(note.get(UNREAD, b"[]"))]
     for error in dict.fromkeys(errors):
         warn(f"{' '.join(error.split())}; the rest is shown without this partition")
     # Several tables of a topic say the same.
     for text in dict.fromkeys(note[COVERAGE] for note in notes if COVERAGE in note):
-        line = told(json.loads(text))
+        line = missing_line(json.loads(text))
         if line is not None:
             warn(line)
     return DAMAGED if errors else 0
@@ -480,7 +480,7 @@ def only_named(
 
 def print_report(report: Any, objects: Iterable[dict[str, Any]] | None = None) -> int:
     """Print a report's lines, or its objects and one for each entry of the source that is not in the result."""
-    tell_notes(getattr(report, "metadata_notes", ()))
+    print_notes(getattr(report, "metadata_notes", ()))
     if objects is None:
         for line in report.lines():
             say(line)

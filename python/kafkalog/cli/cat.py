@@ -82,9 +82,9 @@ def _run(arguments: argparse.Namespace) -> int:
         shape = f"{key}%s{_literal(arguments.delimiter)}" if arguments.format is None else arguments.format
         text = RecordText(shape, null=arguments.null)
     out = sys.stdout.buffer
-    told = _Told()
+    result = _Result()
     left = arguments.count
-    with closing(_batches(arguments, text.columns, told)) as batches:
+    with closing(_batches(arguments, text.columns, result)) as batches:
         for batch in batches:
             out.write(text.of(batch if left is None else batch.slice(0, left)))
             if left is not None:
@@ -92,10 +92,10 @@ def _run(arguments: argparse.Namespace) -> int:
                 if left <= 0:
                     break
     out.flush()
-    return max(_common.tell_lost(told.lost), told.code)
+    return max(_common.print_lost(result.lost), result.code)
 
 
-class _Told:
+class _Result:
     """Skipped ranges, and the highest exit code of partitions that cannot be read."""
 
     def __init__(self) -> None:
@@ -111,11 +111,13 @@ def _literal(delimiter: str) -> str:
     return delimiter.replace("%", "%%")
 
 
-def _batches(arguments: argparse.Namespace, columns: list[str], told: _Told) -> Generator[pa.RecordBatch, None, None]:
+def _batches(
+    arguments: argparse.Namespace, columns: list[str], result: _Result
+) -> Generator[pa.RecordBatch, None, None]:
     """Yield the requested columns of the records; of several partitions, a damaged one does not end the others."""
     if arguments.count == 0:
         return
-    selection = _selection(arguments, told)
+    selection = _selection(arguments, result)
     if selection is None:
         return
     # Few records are ready sooner in a small batch, and many print faster while their text stays in the cache.
@@ -124,7 +126,7 @@ def _batches(arguments: argparse.Namespace, columns: list[str], told: _Told) -> 
     options = ReadOptions(columns=columns or ("offset",), **shape, **selection)
     ranges, errors = _common.planned(arguments.path, options)
     for error in errors:
-        told.report(error)
+        result.report(error)
     outside = arguments.path if isinstance(arguments.path, Loose) else None
     for each in ranges if outside is None else outside.named(ranges):
         with RecordReader(_core.scan_ranges([each], **decode_arguments(options)), outside) as reader:
@@ -133,12 +135,12 @@ def _batches(arguments: argparse.Namespace, columns: list[str], told: _Told) -> 
             except KafkaLogError as error:
                 if len(ranges) + len(errors) == 1:
                     raise
-                told.report(error)
+                result.report(error)
             finally:
-                told.lost += reader.lost.to_pylist()
+                result.lost += reader.lost.to_pylist()
 
 
-def _selection(arguments: argparse.Namespace, told: _Told) -> dict[str, Any] | None:
+def _selection(arguments: argparse.Namespace, result: _Result) -> dict[str, Any] | None:
     """Return the arguments of ``scan``, or None if nothing can match."""
     if arguments.offset and (arguments.start is not None or arguments.end is not None):
         raise ValueError("--offset has bounds of its own, s@WHEN and e@WHEN; leave out --from and --until")
@@ -161,13 +163,13 @@ def _selection(arguments: argparse.Namespace, told: _Told) -> dict[str, Any] | N
         elif kind == "until":
             found["ending_timestamp"] = number
         elif kind == "last":
-            found["starting_offsets"] = _last(arguments, number, told)
+            found["starting_offsets"] = _last(arguments, number, result)
         else:
             found["starting_offsets"] = number
     return found
 
 
-def _last(arguments: argparse.Namespace, number: int, told: _Told) -> int | dict[str, dict[int, int]]:
+def _last(arguments: argparse.Namespace, number: int, result: _Result) -> int | dict[str, dict[int, int]]:
     if Path(arguments.path).is_file():
         return _last_of_file(arguments, number)
     starts: dict[str, dict[int, int]] = {}
@@ -185,7 +187,7 @@ def _last(arguments: argparse.Namespace, number: int, told: _Told) -> int | dict
         except KafkaLogError as error:
             if len(wanted) == 1:
                 raise
-            told.report(error)
+            result.report(error)
             continue
         if folder.path == arguments.path:
             # The folder was named itself; the offset applies to it, whatever its name.

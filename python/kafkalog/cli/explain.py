@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     table = tools.explain(arguments.path, arguments.now, config=arguments.config, on_corrupt="skip")
     rows = _common.rows_of(table)
-    code = _common.tell_partial(table)
+    code = _common.print_partial(table)
     if arguments.json and not arguments.disk:
         for row in rows:
             _common.json_line(row)

@@ -130,7 +130,7 @@ def _run(arguments: argparse.Namespace, path: Paths, outside: Loose | None) -> i
         )
     progress.end()
     print(f"kafkalog: {written} records in {files.count} {form} file(s) in {arguments.out}", file=sys.stderr)
-    return max(_common.tell_lost(lost), _common.DAMAGED if errors else 0)
+    return max(_common.print_lost(lost), _common.DAMAGED if errors else 0)
 
 
 def _write(

@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.group:
             lag = [row for row in lag if row["group"] in arguments.group]
         _common.print_rows(_OFFSETS, _offsets(members, lag), _NUMBERS, as_json=arguments.json)
-    return max(code, _common.tell_partial(*shown))
+    return max(code, _common.print_partial(*shown))
 
 
 def _states(members: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -288,8 +288,8 @@ def _log_dir(path: Path, arguments: argparse.Namespace) -> list[_Source]:
 
 def _file(path: Path, arguments: argparse.Namespace) -> _Source:
     size = path.stat().st_size
-    told, stem = format_of(path)
-    form = arguments.format or told
+    found, stem = format_of(path)
+    form = arguments.format or found
     if form is None:
         raise ValueError(f"{path}: the name does not show the format; give it with --format")
     if arguments.topic:

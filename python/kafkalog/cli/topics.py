@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
     from kafkalog.tables._rows import notes_of
 
     table = tables.topics(arguments.path)
-    _common.tell_notes(notes_of(table))
+    _common.print_notes(notes_of(table))
     rows = _common.rows_of(table)
     wanted = set(arguments.topic or ())
     names = sorted({row["topic"] for row in rows})

@@ -94,23 +94,23 @@ def run(arguments: argparse.Namespace) -> int:
         if unknown:
             note = f"kafkalog: {unknown} of them may not be hanging: the logs of their coordinators are not here"
             print(note, file=sys.stderr)
-        return _common.tell_partial(table)
-    told, rows = [], list[dict[str, Any]]()
+        return _common.print_partial(table)
+    shown, rows = [], list[dict[str, Any]]()
     try:
-        told.append(tables.transactions(arguments.path, on_corrupt="skip"))
-        rows = _common.rows_of(told[0])
+        shown.append(tables.transactions(arguments.path, on_corrupt="skip"))
+        rows = _common.rows_of(shown[0])
     except UnknownTopicOrPartitionError:
         # The partitions themselves have the open ones.
         if not arguments.open:
             raise
     ids = arguments.transactional_id
     if arguments.open:
-        told.append(tables.open_transactions(arguments.path, on_corrupt="skip"))
+        shown.append(tables.open_transactions(arguments.path, on_corrupt="skip"))
         rows = [row for row in rows if row["state"] in _OPEN]
-        rows += _without_coordinator(rows, _common.rows_of(told[-1]))
+        rows += _without_coordinator(rows, _common.rows_of(shown[-1]))
     rows, code = _common.only_named(rows, "transactionalId", ids, "transactional id", arguments.path)
     _common.print_rows(_LIST, rows, _NUMBERS, as_json=arguments.json)
-    return max(code, _common.tell_partial(*told))
+    return max(code, _common.print_partial(*shown))
 
 
 def _without_coordinator(known: list[dict[str, Any]], found: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -96,15 +96,15 @@ class TableReader(DataSourceReader):
 
     def partitions(self) -> list[TablePartition]:
         """Plan a task for each partition of the topic, or one for the whole table."""
-        self._tell_partial()
+        self._warn_partial()
         topic = _BY_PARTITION.get(self.table.name)
         found = [] if topic is None else _folders(self.table.paths)
         folders = sorted(each.path for each in found if each.topic == topic and each.state == "live")
         return [TablePartition((folder,)) for folder in folders] or [TablePartition(self.table.paths)]
 
-    def _tell_partial(self) -> None:
+    def _warn_partial(self) -> None:
         """Say in the driver's log which partitions of the topic are not in these log dirs."""
-        from kafkalog.tables._partial import coverage, told
+        from kafkalog.tables._partial import coverage, missing_line
 
         paths = list(self.table.paths)
         topic = _OF_TOPIC.get(self.table.name)
@@ -112,7 +112,7 @@ class TableReader(DataSourceReader):
         if self.table.name == "records":
             found = {each.topic for each in _folders(self.table.paths)} - {_METADATA}
             topics = sorted(each for each in found if each.startswith("__"))
-        for line in (told(coverage(paths, each)) for each in topics):
+        for line in (missing_line(coverage(paths, each)) for each in topics):
             if line is not None:
                 _log.warning("%s", line)
 

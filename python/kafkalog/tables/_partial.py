@@ -22,7 +22,9 @@ COVERAGE, UNREAD = b"kafkalog.partitions", b"kafkalog.unread"
 T = TypeVar("T")
 
 
-def each(path: Paths, topic: str, on_corrupt: str, read: Callable[[Paths], T]) -> tuple[list[T], list[Exception]]:
+def by_partition(
+    path: Paths, topic: str, on_corrupt: str, read: Callable[[Paths], T]
+) -> tuple[list[T], list[Exception]]:
     """Read an internal topic at once, or with ``skip`` by partition; return also the errors."""
     if _arguments.choose("on_corrupt", on_corrupt, ("raise", "skip")) == "raise":
         return [read(path)], []
@@ -72,7 +74,7 @@ def coverage(path: Paths, topic: str) -> dict[str, Any]:
     return {"topic": topic, "here": here, "of": count, "source": "metadata" if is_noted else "highest"}
 
 
-def told(found: dict[str, Any]) -> str | None:
+def missing_line(found: dict[str, Any]) -> str | None:
     """Return the line about partitions that are not here; None if all are."""
     here, count = found["here"], found["of"]
     if here and len(here) == count:
@@ -95,7 +97,7 @@ def ranges(numbers: Sequence[int]) -> str:
     return ", ".join("-".join(map(str, run)) for run in runs)
 
 
-def noted(table: pa.Table, path: Paths, topic: str | None, unread: Iterable[Exception] = ()) -> pa.Table:
+def with_coverage(table: pa.Table, path: Paths, topic: str | None, unread: Iterable[Exception] = ()) -> pa.Table:
     """Add to a table's schema which partitions of the topic are here, and what could not be read."""
     notes = {**(table.schema.metadata or {})}
     if topic is not None:

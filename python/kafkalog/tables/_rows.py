@@ -97,8 +97,8 @@ def _left_out(text: str) -> str:
 
 def with_notes(table: pa.Table, lines: Iterable[str]) -> pa.Table:
     """Return the table with lines that a user should know in the metadata of its schema."""
-    told = json.dumps(list(lines), ensure_ascii=False).encode()
-    return table.replace_schema_metadata({**(table.schema.metadata or {}), NOTES: told})
+    listed = json.dumps(list(lines), ensure_ascii=False).encode()
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), NOTES: listed})
 
 
 def notes_of(table: pa.Table) -> list[str]:

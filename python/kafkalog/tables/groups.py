@@ -98,9 +98,11 @@ def consumer_groups(path: Paths, *, history: bool = False, on_corrupt: Literal["
         return _rows.replayed(some, _TOPIC, types, embedded=True, notes=notes)
 
     if history:
-        parts, unread = _partial.each(path, _TOPIC, on_corrupt, lambda some: list(_changes(entries(some), names)))
+        parts, unread = _partial.by_partition(
+            path, _TOPIC, on_corrupt, lambda some: list(_changes(entries(some), names))
+        )
         table = _rows.table(columns, [change for part in parts for change in part], notes, history=True)
-        return _partial.noted(table, path, _TOPIC, unread)
+        return _partial.with_coverage(table, path, _TOPIC, unread)
 
     def read(some: Paths) -> dict[str, _Group]:
         groups: dict[str, _Group] = {}
@@ -111,11 +113,11 @@ def consumer_groups(path: Paths, *, history: bool = False, on_corrupt: Literal["
             groups.setdefault(str(name), _Group("classic"))
         return groups
 
-    found, unread = _partial.each(path, _TOPIC, on_corrupt, read)
+    found, unread = _partial.by_partition(path, _TOPIC, on_corrupt, read)
     # A group is in one partition.
     groups = {name: group for part in found for name, group in part.items()}
     rows = [row for name in sorted(groups) for row in groups[name].rows(name, names)]
-    return _partial.noted(_rows.table(columns, rows, notes), path, _TOPIC, unread)
+    return _partial.with_coverage(_rows.table(columns, rows, notes), path, _TOPIC, unread)
 
 
 def _changes(entries: Iterator[Entry], names: dict[str, str]) -> Iterator[_rows.Change]:

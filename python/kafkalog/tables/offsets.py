@@ -79,7 +79,7 @@ def consumer_offsets(path: Paths, *, history: bool = False, on_corrupt: Literal[
     >>> offsets = kafkalog.tables.consumer_offsets("/var/lib/kafka/data")  # doctest: +SKIP
     """
     table, unread = _offsets(path, on_corrupt, history=_arguments.flag("history", history))
-    return _partial.noted(table, path, _TOPIC, unread)
+    return _partial.with_coverage(table, path, _TOPIC, unread)
 
 
 def read_offsets(stream: _core.RecordStream, notes: _rows.Notes | None = None) -> pa.Table:
@@ -100,7 +100,7 @@ def _offsets(
         stream = _core.table_offsets(_arguments.paths(some), history=history, pending=pending)
         return read_offsets(stream, notes)
 
-    parts, unread = _partial.each(path, _TOPIC, on_corrupt, read)
+    parts, unread = _partial.by_partition(path, _TOPIC, on_corrupt, read)
     if not parts:
         # No partition could be read.
         raise unread[0]
@@ -157,7 +157,7 @@ def lag(path: Paths, *, on_corrupt: Literal["raise", "skip"] = "raise") -> pa.Ta
     names = ("logStartOffset", "logEndOffset", "lag")
     table = _rows.table({**{f.name: f.type for f in offsets.schema}, **dict.fromkeys(names, pa.int64())}, rows)
     table = table.replace_schema_metadata(offsets.schema.metadata)
-    return _partial.noted(table, path, _TOPIC, unread)
+    return _partial.with_coverage(table, path, _TOPIC, unread)
 
 
 def logs_of(path: Paths, unread: list[Exception]) -> dict[tuple[str, int], PartitionLog]:

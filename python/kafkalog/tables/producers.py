@@ -57,7 +57,7 @@ def producers(path: Paths, *, on_corrupt: Literal["raise", "skip"] = "raise") ->
     """
     on_corrupt = _arguments.choose("on_corrupt", on_corrupt, ("raise", "skip"))
     rows, unread = _partial.rows_or_raise(_core.table_producers(_arguments.paths(path)), on_corrupt)
-    return _partial.noted(rows, path, None, unread)
+    return _partial.with_coverage(rows, path, None, unread)
 
 
 def open_transactions(path: Paths, *, on_corrupt: Literal["raise", "skip"] = "raise") -> pa.Table:
@@ -111,4 +111,4 @@ def open_transactions(path: Paths, *, on_corrupt: Literal["raise", "skip"] = "ra
     """
     on_corrupt = _arguments.choose("on_corrupt", on_corrupt, ("raise", "skip"))
     rows, unread = _partial.rows_or_raise(_core.table_open_transactions(_arguments.paths(path)), on_corrupt)
-    return _partial.noted(rows, path, "__transaction_state", unread)
+    return _partial.with_coverage(rows, path, "__transaction_state", unread)

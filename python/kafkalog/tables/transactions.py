@@ -85,14 +85,14 @@ def transactions(path: Paths, *, history: bool = False, on_corrupt: Literal["rai
         return _rows.replayed(some, _TOPIC, [_TYPE], notes=notes)
 
     if history:
-        parts, unread = _partial.each(path, _TOPIC, on_corrupt, lambda some: list(_changes(entries(some))))
+        parts, unread = _partial.by_partition(path, _TOPIC, on_corrupt, lambda some: list(_changes(entries(some))))
         table = _rows.table(columns, [change for part in parts for change in part], notes, history=True)
     else:
-        known, unread = _partial.each(path, _TOPIC, on_corrupt, lambda some: _current(entries(some)))
+        known, unread = _partial.by_partition(path, _TOPIC, on_corrupt, lambda some: _current(entries(some)))
         # An id is in one partition.
         rows = {name: value for part in known for name, value in part.items()}
         table = _rows.table(columns, [_row(name, value) for name, value in sorted(rows.items())], notes)
-    return _partial.noted(table, path, _TOPIC, unread)
+    return _partial.with_coverage(table, path, _TOPIC, unread)
 
 
 def _current(entries: Iterator[Entry]) -> dict[str, dict[str, Any]]:

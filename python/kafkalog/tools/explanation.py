@@ -82,7 +82,7 @@ def explain(
     rows, unread = _partial.rows_or_raise(found, on_corrupt)
     sources = [settings.source_of(str(topic)) for topic in rows["topic"].to_pylist()]
     rows = rows.append_column("configSource", pa.array(sources, pa.string()))
-    return _rows.with_notes(_partial.noted(rows, given, None, unread), settings.notes)
+    return _rows.with_notes(_partial.with_coverage(rows, given, None, unread), settings.notes)
 
 
 def disk_usage(path: StrPath) -> pa.Table:
