@@ -45,6 +45,18 @@ def boolean(value: Any) -> bool:
     raise ValueError(f"expected true or false, found {value!r}")
 
 
+def choice(*valid: str) -> Callable[[Any], str]:
+    """Make a parser of one of some words, in any letter case."""
+
+    def parse(value: Any) -> str:
+        word = str(value).strip().lower()
+        if word not in valid:
+            raise ValueError(f"expected {' or '.join(valid)}, found {value!r}")
+        return word
+
+    return parse
+
+
 def size(value: Any) -> int:
     """Parse a number of bytes above zero, such as 64m or 67108864."""
     if isinstance(value, str):

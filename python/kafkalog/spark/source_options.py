@@ -127,9 +127,7 @@ def parse(given: Mapping[str, Any], use: Use = "batch") -> SourceOptions:
         raise ValueError(
             f"only one of assign, subscribe and subscribePattern may be given, not {' and '.join(strategies)}"
         )
-    no_match = str(options.get("startingOffsetsByTimestampStrategy", "error")).lower()
-    if no_match not in {"error", "latest"}:
-        raise ValueError(f"option startingOffsetsByTimestampStrategy: expected error or latest, found {no_match!r}")
+    no_match = parsed(options, "startingOffsetsByTimestampStrategy", option_values.choice("error", "latest"))
     starting, ending = _batch_bounds(options) if use == "batch" else _stream_bounds(options)
     least, most = _trigger_limits(options, use)
     _check_latest(options)
@@ -140,7 +138,7 @@ def parse(given: Mapping[str, Any], use: Use = "batch") -> SourceOptions:
         java_pattern=parsed(options, "subscribePattern", java_pattern) if is_java else None,
         starting=starting,
         ending=ending,
-        start_must_match=no_match == "error",
+        start_must_match=no_match != "latest",
         fail_on_data_loss=parsed(options, "failOnDataLoss", option_values.boolean, default=True),
         predicates=parsed(options, "where", _predicates, default=()),
         min_partitions=parsed(options, "minPartitions", _count),
@@ -166,7 +164,7 @@ def _read_options(options: Mapping[str, Any], *, is_java: bool) -> ReadOptions:
         latest_per_key=parsed(options, "latestPerKey", option_values.boolean, default=False),
         tombstones=parsed(options, "tombstones", option_values.boolean, default=False),
         check_crcs=parsed(options, "checkCrcs", option_values.boolean, default=True),
-        on_corrupt=parsed(options, "onCorrupt", _on_corrupt, default="raise"),
+        on_corrupt=parsed(options, "onCorrupt", option_values.choice("raise", "skip"), default="raise"),
         timestamp_unit="us",
         batch_rows=parsed(options, "batchRows", option_values.size, default=BATCH_ROWS),
         batch_bytes=parsed(options, "batchBytes", option_values.size, default=BATCH_BYTES),
@@ -218,12 +216,7 @@ def _trigger_limits(options: Mapping[str, Any], use: Use) -> tuple[int | None, i
 
 
 def _isolation_level(options: Mapping[str, Any]) -> IsolationLevel:
-    def level(value: Any) -> IsolationLevel:
-        for known in ("read_uncommitted", "read_committed"):
-            if str(value).strip().lower() == known:
-                return known
-        raise ValueError(f"expected read_uncommitted or read_committed, found {value!r}")
-
+    level = option_values.choice("read_uncommitted", "read_committed")
     found = {parsed(options, name, level) for name in ("kafka.isolation.level", "isolation.level") if name in options}
     if len(found) > 1:
         raise ValueError("options kafka.isolation.level and isolation.level differ; set one of them")
@@ -294,13 +287,6 @@ def _columns(options: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _predicates(value: Any) -> tuple[Predicate, ...]:
     return check_predicates(option_values.conditions(value))
-
-
-def _on_corrupt(value: Any) -> str:
-    choice = str(value).strip().lower()
-    if choice not in {"raise", "skip"}:
-        raise ValueError(f"expected raise or skip, found {value!r}")
-    return choice
 
 
 def _topics(value: Any) -> tuple[str, ...]:
