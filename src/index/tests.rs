@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::offset::OffsetIndex;
 use super::time::TimeIndex;
-use super::txn::{TransactionIndex, TransactionIndexFile, collect_aborted};
+use super::txn::{TransactionIndex, collect_aborted};
 use crate::error::{Error, Refusal};
 use crate::format::entry::AbortedTxn;
 use crate::io::disk::Disk;
@@ -231,10 +231,10 @@ fn aborted_transactions() {
     };
     let index = read(&[entry(0, 12), entry(0, 30), vec![0; 33]], &path);
     assert_eq!(
-        (index.entries(), index.entry(1).unwrap().last_offset),
+        (index.entries(), index.get(1).unwrap().unwrap().last_offset),
         (2, 30)
     );
-    assert_eq!(index.entry(2), None);
+    assert_eq!(index.get(2).unwrap(), None);
     assert!(index.sanity_check().is_ok());
     assert!(read(&[entry(0, 9)], &path).sanity_check().is_err());
     assert_eq!(read(&[], &path).entries(), 0);
@@ -256,7 +256,7 @@ fn a_transaction_index_is_written() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("00000000000000000000.txnindex");
     let disk = Disk::default();
-    let mut index = TransactionIndexFile::open(&disk, &path, 0).unwrap();
+    let mut index = TransactionIndex::open_writable(&disk, &path, 0).unwrap();
     assert!(index.entries() == 0 && index.all().unwrap().is_empty() && !path.exists());
     index.flush().unwrap();
     index.reset().unwrap();
@@ -300,11 +300,11 @@ fn a_transaction_index_is_written() {
     let mut bytes = std::fs::read(&path).unwrap();
     bytes.extend([9; 20]);
     std::fs::write(&path, &bytes).unwrap();
-    let mut index = TransactionIndexFile::open(&disk, &path, 12).unwrap();
+    let mut index = TransactionIndex::open_writable(&disk, &path, 12).unwrap();
     assert_eq!(index.all().unwrap(), entries[..3]);
     index.append(&entries[3]).unwrap();
-    assert_eq!(index.entry(3).unwrap(), Some(entries[3]));
-    assert_eq!(index.entry(4).unwrap(), None);
+    assert_eq!(index.get(3).unwrap(), Some(entries[3]));
+    assert_eq!(index.get(4).unwrap(), None);
     assert!(matches!(index.sanity_check(), Err(Error::CorruptIndex(_))));
 }
 
@@ -319,7 +319,7 @@ fn versions_of_a_transaction_index() {
             ..txn(5, 9, 7)
         };
         std::fs::write(&path, entry.encode()).unwrap();
-        let index = TransactionIndexFile::open(&Disk::default(), &path, 0).unwrap();
+        let index = TransactionIndex::open_writable(&Disk::default(), &path, 0).unwrap();
         assert_eq!(index.all().is_ok(), is_readable, "{version}");
         let read = TransactionIndex::open(&path, 0).unwrap();
         let read = read.sanity_check();

@@ -9,18 +9,31 @@ use crate::error::{Error, Refusal, Result};
 use crate::format::entry::{ABORTED_TXN_SIZE, AbortedTxn};
 use crate::io::atomic::folder_of;
 use crate::io::disk::Disk;
-use crate::io::entry_file::EntryFile as _;
+use crate::io::entry_file::{EntryFile, bytes_of, entries_in, whole};
 use crate::io::folder::{DiskFolder, DiskReader};
 use crate::io::mapping::ClosedFile;
-use crate::io::storage::{ReadFile as _, ReadFolder, Storage, StoredFile as _};
+use crate::io::storage::{ReadFile as _, ReadFolder, Storage, StoredFile};
 use crate::types::Offset;
 
-/// A read-only transaction index.
+/// Entries that are read from a file at once.
+const AT_ONCE: usize = 1024;
+
+/// The bytes of an entry.
+type Slot = [u8; ABORTED_TXN_SIZE];
+
+/// A transaction index; one that is only read, unless said otherwise.
+///
+/// Of one that is written, entries are there up to where the file ended when it was opened, and what was appended since.
 #[derive(Clone, Debug)]
-pub struct TransactionIndex {
-    slots: Slots<ABORTED_TXN_SIZE>,
+pub struct TransactionIndex<F = Slots<ABORTED_TXN_SIZE>> {
+    file: F,
     base_offset: Offset,
+    /// The last entry's marker, if it was written or met by a cut since the file was opened (as in Kafka).
+    last_offset: Option<Offset>,
 }
+
+/// A transaction index in a folder in which it is written.
+pub(crate) type WritableTransactionIndex<S = DiskFolder> = TransactionIndex<TransactionFile<S>>;
 
 impl TransactionIndex {
     /// Copies the index of the segment that begins at `base_offset`.
@@ -30,7 +43,7 @@ impl TransactionIndex {
     pub fn open(path: &Path, base_offset: Offset) -> Result<Self> {
         let (file, length) = DiskReader::open_with_length(path)?;
         let slots = Slots::copy(&file, length, |_, _| false)?;
-        Ok(Self { slots, base_offset })
+        Ok(Self::over(slots, base_offset))
     }
 
     /// As [`TransactionIndex::open`], of a file in any storage.
@@ -40,7 +53,7 @@ impl TransactionIndex {
     pub fn open_in(folder: &dyn ReadFolder, name: &str, base_offset: Offset) -> Result<Self> {
         let (file, length) = folder.open_with_length(name)?;
         let slots = Slots::copy(&*file, length, |_, _| false)?;
-        Ok(Self { slots, base_offset })
+        Ok(Self::over(slots, base_offset))
     }
 
     /// Maps the index of the closed segment that begins at `base_offset`; one that cannot be mapped is copied.
@@ -49,7 +62,62 @@ impl TransactionIndex {
     /// As [`TransactionIndex::open`].
     pub fn map(file: &ClosedFile, base_offset: Offset) -> Result<Self> {
         let slots = Slots::map(file, |_, _| false)?;
-        Ok(Self { slots, base_offset })
+        Ok(Self::over(slots, base_offset))
+    }
+
+    /// Returns whether the file ends with a whole entry.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.file.length().checked_rem(ABORTED_TXN_SIZE as u64) == Some(0)
+    }
+
+    /// All entries in order, whatever their version.
+    pub fn iter(&self) -> impl Iterator<Item = AbortedTxn> + '_ {
+        let slots = self.file.written().iter();
+        slots.filter_map(|slot| AbortedTxn::parse(slot))
+    }
+}
+
+impl WritableTransactionIndex {
+    /// Opens the index at `path` for writing, as [`TransactionIndex::open_writable_in`].
+    ///
+    /// # Errors
+    /// `Io`.
+    pub(crate) fn open_writable(disk: &Disk, path: &Path, base_offset: Offset) -> Result<Self> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let folder = DiskFolder::new(folder_of(path), disk);
+        Self::open_writable_in(&folder, &name, base_offset)
+    }
+}
+
+impl<S: Storage> WritableTransactionIndex<S> {
+    /// Opens the index of the segment that begins at `base_offset` for writing. One that is not there is empty; its file
+    /// comes into being with its first entry.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub(crate) fn open_writable_in(storage: &S, name: &str, base_offset: Offset) -> Result<Self> {
+        let mut file = TransactionFile {
+            path: storage.path_of(name),
+            storage: storage.clone(),
+            name: name.to_owned(),
+            file: None,
+            length: 0,
+        };
+        if storage.contains(name)? {
+            file.open()?;
+        }
+        Ok(Self::over(file, base_offset))
+    }
+}
+
+impl<F: EntryFile<ABORTED_TXN_SIZE>> TransactionIndex<F> {
+    const fn over(file: F, base_offset: Offset) -> Self {
+        Self {
+            file,
+            base_offset,
+            last_offset: None,
+        }
     }
 
     /// The segment's base offset.
@@ -61,48 +129,129 @@ impl TransactionIndex {
     /// Entries written.
     #[must_use]
     pub fn entries(&self) -> usize {
-        self.slots.entries()
-    }
-
-    /// Returns whether the file ends with a whole entry.
-    #[must_use]
-    pub fn is_whole(&self) -> bool {
-        self.slots.length().checked_rem(ABORTED_TXN_SIZE as u64) == Some(0)
+        self.file.entries()
     }
 
     /// Entry `n`, if there is one.
-    #[must_use]
-    pub fn entry(&self, n: usize) -> Option<AbortedTxn> {
-        self.slots
-            .written()
-            .get(n)
-            .and_then(|slot| AbortedTxn::parse(slot))
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn get(&self, n: usize) -> Result<Option<AbortedTxn>> {
+        let slot = self.file.get(n)?;
+        Ok(slot.and_then(|slot| AbortedTxn::parse(&slot)))
+    }
+
+    /// Shows `see` every entry, as a broker reads it ([`AbortedTxn::ensure_readable`]), with its number, until `see`
+    /// returns `false`.
+    fn scan(&self, mut see: impl FnMut(AbortedTxn, usize) -> Result<bool>) -> Result<()> {
+        let mut slots = vec![[0; ABORTED_TXN_SIZE]; AT_ONCE.min(self.entries())];
+        let mut n = 0usize;
+        loop {
+            let read = self.file.read(n, &mut slots)?;
+            for slot in slots.iter().take(read) {
+                let Some(txn) = AbortedTxn::parse(slot) else {
+                    return Ok(());
+                };
+                let checked = txn.ensure_readable(bytes_of::<ABORTED_TXN_SIZE>(n));
+                checked.map_err(|error| error.at(self.file.path()))?;
+                if !see(txn, n)? {
+                    return Ok(());
+                }
+                n = n.saturating_add(1);
+            }
+            if read == 0 {
+                return Ok(());
+            }
+        }
     }
 
     /// All entries in order.
-    pub fn iter(&self) -> impl Iterator<Item = AbortedTxn> + '_ {
-        self.slots
-            .written()
-            .iter()
-            .filter_map(|slot| AbortedTxn::parse(slot))
+    ///
+    /// # Errors
+    /// `Io`; `UnsupportedFormat` for a version that a broker does not read.
+    pub fn all(&self) -> Result<Vec<AbortedTxn>> {
+        let mut all = Vec::new();
+        self.scan(|txn, _| {
+            all.push(txn);
+            Ok(true)
+        })?;
+        Ok(all)
     }
 
     /// Kafka's check of every entry.
     ///
     /// # Errors
-    /// As [`AbortedTxn::sanity_check`].
+    /// `Io`, else as [`AbortedTxn::sanity_check`].
     pub fn sanity_check(&self) -> Result<()> {
-        for (n, txn) in self.iter().enumerate() {
-            let position = (n as u64).saturating_mul(ABORTED_TXN_SIZE as u64);
-            let checked = txn.sanity_check(position, self.base_offset);
-            checked.map_err(|error| error.at(self.slots.path()))?;
+        self.scan(|txn, n| {
+            let checked = txn.sanity_check(bytes_of::<ABORTED_TXN_SIZE>(n), self.base_offset);
+            checked
+                .map(|()| true)
+                .map_err(|error| error.at(self.file.path()))
+        })
+    }
+
+    /// Writes an entry after the others.
+    ///
+    /// # Errors
+    /// `Refused` (`OffsetsOutOfOrder`) where its marker is not above the last one's; `Io`.
+    pub fn append(&mut self, txn: &AbortedTxn) -> Result<()> {
+        if let Some(last) = self.last_offset.filter(|&last| last >= txn.last_offset) {
+            let path = self.file.path().display();
+            let text = format!("{path}: expected a marker above the last one, {last}");
+            let refused = Error::refused(Refusal::OffsetsOutOfOrder, text);
+            return Err(refused.for_offset(txn.last_offset));
         }
+        self.file.push(txn.encode())?;
+        self.last_offset = Some(txn.last_offset);
         Ok(())
     }
-}
 
-/// Entries that are read from a file at once.
-const AT_ONCE: usize = 1024;
+    /// Cuts from the first entry whose marker is at or above `offset`.
+    ///
+    /// # Errors
+    /// As [`TransactionIndex::all`].
+    pub fn truncate_to(&mut self, offset: Offset) -> Result<()> {
+        let (mut cut, mut last) = (None, None);
+        self.scan(|txn, n| {
+            if txn.last_offset >= offset {
+                cut = Some(n);
+                return Ok(false);
+            }
+            last = Some(txn.last_offset);
+            Ok(true)
+        })?;
+        let Some(cut) = cut else {
+            return Ok(());
+        };
+        self.file.truncate(cut)?;
+        self.last_offset = last;
+        Ok(())
+    }
+
+    /// Removes all entries; the file stays, if there is one.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn reset(&mut self) -> Result<()> {
+        self.file.truncate(0)?;
+        self.last_offset = None;
+        Ok(())
+    }
+
+    /// Syncs the entries to the device before it returns.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn flush(&mut self) -> Result<()> {
+        self.file.flush()
+    }
+
+    /// Closes the file; an append would open it again.
+    pub fn close(&mut self) {
+        self.file.close_handler();
+    }
+}
 
 /// Aborted transactions that a fetch has to know of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,191 +286,72 @@ pub(crate) fn collect_aborted(
     found
 }
 
-/// A transaction index that is written; its file comes into being with its first entry.
-///
-/// Entries are read as a broker reads them ([`AbortedTxn::ensure_readable`]), up to where the file ended when it was
-/// opened, and what was appended since.
+/// The file of a transaction index that is written.
 #[derive(Debug)]
-pub(crate) struct TransactionIndexFile<S: Storage = DiskFolder> {
+pub(crate) struct TransactionFile<S: Storage> {
     storage: S,
     name: String,
-    base_offset: Offset,
+    path: PathBuf,
     file: Option<S::File>,
     /// Bytes up to the end of the last whole entry; a part of one after it is written over.
     length: u64,
-    /// The last entry's marker, if it was written or met by a cut since the file was opened (as in Kafka).
-    last_offset: Option<Offset>,
 }
 
-impl TransactionIndexFile {
-    /// Opens the index at `path`, as [`TransactionIndexFile::open_in`].
-    ///
-    /// # Errors
-    /// `Io`.
-    pub(crate) fn open(disk: &Disk, path: &Path, base_offset: Offset) -> Result<Self> {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let folder = DiskFolder::new(folder_of(path), disk);
-        Self::open_in(&folder, &name, base_offset)
-    }
-}
-
-impl<S: Storage> TransactionIndexFile<S> {
-    /// Opens the index of the segment that begins at `base_offset`; one that is not there is empty.
-    ///
-    /// # Errors
-    /// `Io`.
-    pub(crate) fn open_in(storage: &S, name: &str, base_offset: Offset) -> Result<Self> {
-        let mut index = Self {
-            storage: storage.clone(),
-            name: name.to_owned(),
-            base_offset,
-            file: None,
-            length: 0,
-            last_offset: None,
-        };
-        if storage.contains(name)? {
-            index.open_file()?;
-        }
-        Ok(index)
-    }
-
+impl<S: Storage> TransactionFile<S> {
     /// Opens the file; creates it where there is none.
-    fn open_file(&mut self) -> Result<()> {
-        if self.file.is_some() {
-            return Ok(());
+    fn open(&mut self) -> Result<&mut S::File> {
+        match &mut self.file {
+            Some(file) => Ok(file),
+            none => {
+                let file = self.storage.open_file(&self.name)?;
+                self.length = whole::<ABORTED_TXN_SIZE>(file.length()?);
+                Ok(none.insert(file))
+            }
         }
-        let file = self.storage.open_file(&self.name)?;
-        let length = file.length()?;
-        let part = length.checked_rem(ABORTED_TXN_SIZE as u64);
-        self.length = length.saturating_sub(part.unwrap_or_default());
-        self.file = Some(file);
-        Ok(())
+    }
+}
+
+impl<S: Storage> EntryFile<ABORTED_TXN_SIZE> for TransactionFile<S> {
+    fn path(&self) -> &Path {
+        &self.path
     }
 
-    /// The file, whether it is there or not.
-    #[must_use]
-    pub(crate) fn path(&self) -> PathBuf {
-        self.storage.path_of(&self.name)
+    fn entries(&self) -> usize {
+        self.max_entries()
     }
 
-    /// The segment's base offset.
-    #[must_use]
-    pub(crate) const fn base_offset(&self) -> Offset {
-        self.base_offset
+    fn length(&self) -> u64 {
+        self.length
     }
 
-    /// Entries in the file.
-    #[must_use]
-    pub(crate) fn entries(&self) -> usize {
-        let entries = self.length.checked_div(ABORTED_TXN_SIZE as u64);
-        usize::try_from(entries.unwrap_or_default()).unwrap_or(usize::MAX)
+    fn get(&self, n: usize) -> Result<Option<Slot>> {
+        let mut slot = [[0; ABORTED_TXN_SIZE]];
+        let read = self.read(n, &mut slot)?;
+        Ok(slot.first().copied().filter(|_| read > 0))
     }
 
-    /// Writes an entry after the others.
-    ///
-    /// # Errors
-    /// `Refused` (`OffsetsOutOfOrder`) where its marker is not above the last one's; `Io`.
-    pub(crate) fn append(&mut self, txn: &AbortedTxn) -> Result<()> {
-        if let Some(last) = self.last_offset.filter(|&last| last >= txn.last_offset) {
-            let path = self.path();
-            let path = path.display();
-            let text = format!("{path}: expected a marker above the last one, {last}");
-            let refused = Error::refused(Refusal::OffsetsOutOfOrder, text);
-            return Err(refused.for_offset(txn.last_offset));
-        }
-        self.open_file()?;
-        if let Some(file) = &mut self.file {
-            file.detach()?;
-            file.write_at(&txn.encode(), self.length)?;
-        }
+    fn read(&self, n: usize, slots: &mut [Slot]) -> Result<usize> {
+        let left = self.entries().saturating_sub(n);
+        let Some(file) = self.file.as_ref().filter(|_| left > 0) else {
+            return Ok(0);
+        };
+        let at = bytes_of::<ABORTED_TXN_SIZE>(n);
+        let read = file.read_at(slots.as_flattened_mut(), at);
+        let read = read.map_err(Error::io(file.path()))? as u64;
+        Ok(entries_in::<ABORTED_TXN_SIZE>(read).min(left))
+    }
+
+    fn push(&mut self, slot: Slot) -> Result<()> {
+        self.open()?.detach()?;
+        let length = self.length;
+        self.open()?.write_at(&slot, length)?;
         self.length = self.length.saturating_add(ABORTED_TXN_SIZE as u64);
-        self.last_offset = Some(txn.last_offset);
         Ok(())
     }
 
-    /// Shows `see` every entry and its position, until it says that it has seen enough (`false`).
-    fn scan(&self, mut see: impl FnMut(AbortedTxn, u64) -> Result<bool>) -> Result<()> {
-        let Some(file) = &self.file else {
-            return Ok(());
-        };
-        let mut position = 0u64;
-        let mut bytes = vec![0; ABORTED_TXN_SIZE.saturating_mul(AT_ONCE)];
-        while position < self.length {
-            let read = file
-                .read_at(&mut bytes, position)
-                .map_err(Error::io(file.path()))?;
-            let whole = bytes.get(..read).unwrap_or(&bytes);
-            if whole.len() < ABORTED_TXN_SIZE {
-                break;
-            }
-            for entry in whole.chunks_exact(ABORTED_TXN_SIZE) {
-                let Some(txn) = AbortedTxn::parse(entry).filter(|_| position < self.length) else {
-                    return Ok(());
-                };
-                let checked = txn.ensure_readable(position);
-                checked.map_err(|error| error.at(file.path()))?;
-                if !see(txn, position)? {
-                    return Ok(());
-                }
-                position = position.saturating_add(ABORTED_TXN_SIZE as u64);
-            }
-        }
-        Ok(())
-    }
-
-    /// All entries in order.
-    ///
-    /// # Errors
-    /// `Io`; `UnsupportedFormat` for a version that a broker does not read.
-    pub(crate) fn all(&self) -> Result<Vec<AbortedTxn>> {
-        let mut all = Vec::new();
-        self.scan(|txn, _| {
-            all.push(txn);
-            Ok(true)
-        })?;
-        Ok(all)
-    }
-
-    /// Entry `n`, if there is one.
-    ///
-    /// # Errors
-    /// `Io`.
-    pub(crate) fn entry(&self, n: usize) -> Result<Option<AbortedTxn>> {
-        let Some(file) = self.file.as_ref().filter(|_| n < self.entries()) else {
-            return Ok(None);
-        };
-        let mut bytes = [0; ABORTED_TXN_SIZE];
-        let at = (n as u64).saturating_mul(ABORTED_TXN_SIZE as u64);
-        let read = file
-            .read_at(&mut bytes, at)
-            .map_err(Error::io(file.path()))?;
-        Ok(bytes.get(..read).and_then(AbortedTxn::parse))
-    }
-
-    /// Cuts from the first entry whose marker is at or above `offset`.
-    ///
-    /// # Errors
-    /// As [`TransactionIndexFile::all`].
-    pub(crate) fn truncate_to(&mut self, offset: Offset) -> Result<()> {
-        let (mut cut, mut last) = (None, None);
-        self.scan(|txn, position| {
-            if txn.last_offset >= offset {
-                cut = Some(position);
-                return Ok(false);
-            }
-            last = Some(txn.last_offset);
-            Ok(true)
-        })?;
-        let Some(cut) = cut else {
-            return Ok(());
-        };
-        self.cut(cut)?;
-        self.last_offset = last;
-        Ok(())
-    }
-
-    fn cut(&mut self, length: u64) -> Result<()> {
+    fn truncate(&mut self, entries: usize) -> Result<()> {
         if let Some(file) = &mut self.file {
+            let length = bytes_of::<ABORTED_TXN_SIZE>(entries);
             file.detach()?;
             file.set_length(length)?;
             self.length = length;
@@ -329,42 +359,11 @@ impl<S: Storage> TransactionIndexFile<S> {
         Ok(())
     }
 
-    /// Removes all entries; the file stays, if there is one.
-    ///
-    /// # Errors
-    /// `Io`.
-    pub(crate) fn reset(&mut self) -> Result<()> {
-        self.cut(0)?;
-        self.last_offset = None;
-        Ok(())
+    fn flush(&mut self) -> Result<()> {
+        self.file.as_ref().map_or(Ok(()), StoredFile::sync)
     }
 
-    /// Kafka's check of every entry.
-    ///
-    /// # Errors
-    /// `Io`, else as [`AbortedTxn::sanity_check`].
-    pub(crate) fn sanity_check(&self) -> Result<()> {
-        self.scan(|txn, position| {
-            let checked = txn.sanity_check(position, self.base_offset);
-            checked
-                .map(|()| true)
-                .map_err(|error| error.at(&self.path()))
-        })
-    }
-
-    /// Syncs the entries to the device before it returns.
-    ///
-    /// # Errors
-    /// `Io`.
-    pub(crate) fn flush(&self) -> Result<()> {
-        match &self.file {
-            Some(file) => file.sync(),
-            None => Ok(()),
-        }
-    }
-
-    /// Closes the file; an append would open it again.
-    pub(crate) fn close(&mut self) {
+    fn close_handler(&mut self) {
         self.file = None;
     }
 }

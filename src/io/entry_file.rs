@@ -53,6 +53,22 @@ pub trait EntryFile<const N: usize>: Debug + Sized {
     /// `InvalidArgument` after a close; `Io`.
     fn get(&self, n: usize) -> Result<Option<[u8; N]>>;
 
+    /// Reads entries from `n` on into `slots`; returns how many there were.
+    ///
+    /// # Errors
+    /// As [`EntryFile::get`].
+    fn read(&self, n: usize, slots: &mut [[u8; N]]) -> Result<usize> {
+        let mut read = 0usize;
+        for slot in slots {
+            let Some(found) = self.get(n.saturating_add(read))? else {
+                break;
+            };
+            *slot = found;
+            read = read.saturating_add(1);
+        }
+        Ok(read)
+    }
+
     /// All entries, of a file that stays as it is in memory.
     #[inline]
     fn in_memory(&self) -> Option<&[[u8; N]]> {

@@ -15,7 +15,7 @@ use crate::format::checkpoint::{
     write_epochs,
 };
 use crate::format::file_name::{FileKind, FileName, FileState, leading_offset, offset_of_file};
-use crate::index::txn::TransactionIndexFile;
+use crate::index::txn::WritableTransactionIndex;
 use crate::io::atomic::TMP_SUFFIX;
 use crate::io::overlay::Overlay;
 use crate::io::overlay::content::Content;
@@ -41,7 +41,7 @@ pub(super) fn txn_index_is_sound(
     name: &str,
     base_offset: Offset,
 ) -> Result<bool> {
-    match TransactionIndexFile::open_in(folder, name, base_offset)?.sanity_check() {
+    match WritableTransactionIndex::open_writable_in(folder, name, base_offset)?.sanity_check() {
         Ok(()) => Ok(true),
         Err(Error::CorruptIndex(_)) => Ok(false),
         Err(error) => Err(error),

@@ -17,8 +17,8 @@ use super::capsule;
 use super::errors::into_py;
 use crate::api::index::{
     AbortedTxn, EntryFile, EntryIndex, IndexEntry, OffsetIndex, OffsetPosition, TimeIndex,
-    TimestampOffset, TransactionIndex as ReadTxnIndex, TransactionIndexFile, WritableOffsetIndex,
-    WritableTimeIndex, base_offset, collect_aborted,
+    TimestampOffset, TransactionIndex, WritableOffsetIndex, WritableTimeIndex,
+    WritableTransactionIndex, base_offset, collect_aborted,
 };
 use crate::api::{Disk, lock};
 use crate::error::{Error, Result};
@@ -417,8 +417,18 @@ fn of_txn(txn: AbortedTxn) -> AbortedEntry {
 
 /// A transaction index, for reading or writing.
 enum AnyTxnIndex {
-    Read(ReadTxnIndex),
-    Written(TransactionIndexFile),
+    Read(TransactionIndex),
+    Written(WritableTransactionIndex),
+}
+
+/// The same call on either.
+macro_rules! on_txn {
+    ($index:expr, $it:ident => $call:expr) => {
+        match $index {
+            AnyTxnIndex::Read($it) => $call,
+            AnyTxnIndex::Written($it) => $call,
+        }
+    };
 }
 
 impl AnyTxnIndex {
@@ -429,14 +439,7 @@ impl AnyTxnIndex {
         }
     }
 
-    fn entries(&self) -> usize {
-        match self {
-            Self::Read(it) => it.entries(),
-            Self::Written(it) => it.entries(),
-        }
-    }
-
-    fn written(&mut self) -> Result<&mut TransactionIndexFile> {
+    fn written(&mut self) -> Result<&mut WritableTransactionIndex> {
         match self {
             Self::Read(_) => Err(for_reading()),
             Self::Written(it) => Ok(it),
@@ -462,9 +465,10 @@ impl PyTransactionIndex {
     ) -> PyResult<Self> {
         let index = opened(py, &path, base_offset, writable, |from| {
             Ok(if writable {
-                AnyTxnIndex::Written(TransactionIndexFile::open(&Disk::default(), &path, from)?)
+                let disk = Disk::default();
+                AnyTxnIndex::Written(TransactionIndex::open_writable(&disk, &path, from)?)
             } else {
-                AnyTxnIndex::Read(ReadTxnIndex::open(&path, from)?)
+                AnyTxnIndex::Read(TransactionIndex::open(&path, from)?)
             })
         })?;
         Ok(Self { index })
@@ -472,27 +476,20 @@ impl PyTransactionIndex {
 
     #[getter]
     fn base_offset(&self) -> PyResult<i64> {
-        self.index.with(|index| match index {
-            AnyTxnIndex::Read(it) => it.base_offset(),
-            AnyTxnIndex::Written(it) => it.base_offset(),
-        })
+        self.index
+            .with(|index| on_txn!(index, it => it.base_offset()))
     }
 
     #[getter]
     fn entries(&self) -> PyResult<usize> {
-        self.index.with(|index| index.entries())
+        self.index.with(|index| on_txn!(index, it => it.entries()))
     }
 
     fn entry(&self, n: usize) -> PyResult<AbortedEntry> {
-        self.index.with(|index| {
-            let entry = match index {
-                AnyTxnIndex::Read(it) => it.entry(n),
-                AnyTxnIndex::Written(it) => it.entry(n).map_err(refused)?,
-            };
-            entry
-                .map(of_txn)
-                .ok_or_else(|| no_entry(n, index.entries()))
-        })?
+        let (entry, entries) = self
+            .index
+            .ask(|index| on_txn!(index, it => Ok((it.get(n)?, it.entries()))))?;
+        entry.map(of_txn).ok_or_else(|| no_entry(n, entries))
     }
 
     fn to_arrow(&self, py: Python<'_>) -> PyResult<IndexColumns> {
@@ -502,10 +499,8 @@ impl PyTransactionIndex {
 
     fn sanity_check(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| {
-            self.index.ask(|index| match index {
-                AnyTxnIndex::Read(it) => it.sanity_check(),
-                AnyTxnIndex::Written(it) => it.sanity_check(),
-            })
+            self.index
+                .ask(|index| on_txn!(index, it => it.sanity_check()))
         })
     }
 

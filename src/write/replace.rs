@@ -16,7 +16,7 @@ use super::segments::SegmentInfo;
 use crate::error::{Error, Result};
 use crate::format::entry::AbortedTxn;
 use crate::format::file_name::{FileKind, FileState};
-use crate::index::txn::{TransactionIndexFile, collect_aborted};
+use crate::index::txn::{WritableTransactionIndex, collect_aborted};
 use crate::io::storage::Storage;
 use crate::segment::files::{SEGMENT_FILES, name_of};
 use crate::segment::writer::WritableSegment;
@@ -172,7 +172,8 @@ impl<S: Storage> WritableLog<S> {
         let mut found = Vec::new();
         for base_offset in self.segments.bases(from, Offset::MAX) {
             let name = name_of(base_offset, FileKind::TxnIndex, FileState::Live);
-            let index = TransactionIndexFile::open_in(&self.storage, &name, base_offset)?;
+            let index =
+                WritableTransactionIndex::open_writable_in(&self.storage, &name, base_offset)?;
             let part = collect_aborted(index.all()?, from, to);
             found.extend(part.txns);
             if part.is_complete {

@@ -33,7 +33,7 @@ use crate::format::entry::{
 use crate::format::file_name::{FileKind, FileState};
 use crate::index::offset::OffsetIndex;
 use crate::index::time::TimeIndex;
-use crate::index::txn::TransactionIndexFile;
+use crate::index::txn::WritableTransactionIndex;
 use crate::io::appender::{AppendedBytes, Appender};
 use crate::io::entry_file::EntryFile;
 use crate::io::folder::DiskFolder;
@@ -83,7 +83,7 @@ pub struct WritableSegment<S: Storage = DiskFolder> {
     log: Appender<S::File>,
     offset_index: LazyIndex<S, OffsetPosition, OFFSET_ENTRY_SIZE>,
     time_index: LazyIndex<S, TimestampOffset, TIME_ENTRY_SIZE>,
-    txn_index: TransactionIndexFile<S>,
+    txn_index: WritableTransactionIndex<S>,
     /// The clock when it was opened, or when it was last cut to nothing.
     created_ms: TimestampMs,
     /// The largest timestamp of the first batch, once requested: what time-based rolling counts from.
@@ -140,7 +140,7 @@ impl<S: Storage> WritableSegment<S> {
             log,
             offset_index: LazyIndex::new(storage, offsets, base_offset, size),
             time_index: LazyIndex::new(storage, times, base_offset, size),
-            txn_index: TransactionIndexFile::open_in(storage, &txns, base_offset)?,
+            txn_index: WritableTransactionIndex::open_writable_in(storage, &txns, base_offset)?,
             created_ms: now_ms,
             first_batch_timestamp: None,
             max_timestamp: None,
@@ -351,7 +351,7 @@ impl<S: Storage> WritableSegment<S> {
     /// `Io`; `UnsupportedFormat` for a version that a broker does not read.
     pub(crate) fn aborted(&self) -> Result<Vec<AbortedTxn>> {
         let name = self.name(FileKind::TxnIndex);
-        TransactionIndexFile::open_in(&self.storage, &name, self.base_offset)?.all()
+        WritableTransactionIndex::open_writable_in(&self.storage, &name, self.base_offset)?.all()
     }
 
     /// Writes the last time entry and cuts every file to its content: nothing will be appended to it any more.
@@ -432,7 +432,7 @@ impl<S: Storage> WritableSegment<S> {
         rename_segment(&self.storage, base, from, to)?;
         self.state = to;
         let txns = self.name(FileKind::TxnIndex);
-        self.txn_index = TransactionIndexFile::open_in(&self.storage, &txns, base)?;
+        self.txn_index = WritableTransactionIndex::open_writable_in(&self.storage, &txns, base)?;
         let size = self.size();
         self.reopen_log()?;
         self.log.ends_at(size);

@@ -7,8 +7,9 @@ use crate::error::Error;
 use crate::format::entry::{ABORTED_TXN_SIZE, AbortedTxn};
 use crate::format::file_name::FileKind;
 use crate::index::txn::TransactionIndex;
+use crate::io::entry_file::bytes_of;
 use crate::segment::LogSegment;
-use crate::types::{Offset, Position};
+use crate::types::Offset;
 
 /// The entries of one segment, passed in step with the log.
 #[derive(Debug)]
@@ -20,11 +21,6 @@ pub(super) struct TxnEntries {
     pub may_be_ahead: bool,
     usable: usize,
     next: usize,
-}
-
-/// Position of entry `n`.
-const fn place(n: usize) -> Position {
-    (n as u64).saturating_mul(ABORTED_TXN_SIZE as u64)
 }
 
 impl TxnEntries {
@@ -55,12 +51,12 @@ impl TxnEntries {
         };
         if !index.is_whole() {
             let message = format!("length: expected a multiple of {ABORTED_TXN_SIZE}");
-            let at = place(index.entries());
+            let at = bytes_of::<ABORTED_TXN_SIZE>(index.entries());
             findings.add(Finding::new(INDEX_LENGTH, &entries.path, message).at(at));
         }
         let mut last = segment.base_offset.saturating_sub(1);
         for (n, txn) in index.iter().enumerate() {
-            let at = place(n);
+            let at = bytes_of::<ABORTED_TXN_SIZE>(n);
             if let Err(error) = txn.ensure_readable(at) {
                 findings.add(Finding::of_error(TXN_INDEX_ENTRY, &entries.path, &error));
                 break;
@@ -71,7 +67,11 @@ impl TxnEntries {
                     txn.last_offset
                 );
                 let finding = Finding::new(INDEX_ORDER, &entries.path, message).at(at);
-                findings.add(finding.to(place(n.saturating_add(1))).of(txn.last_offset));
+                findings.add(
+                    finding
+                        .to(bytes_of::<ABORTED_TXN_SIZE>(n.saturating_add(1)))
+                        .of(txn.last_offset),
+                );
                 break;
             }
             last = txn.last_offset;
@@ -84,7 +84,11 @@ impl TxnEntries {
                     txn.first_offset, txn.last_stable_offset
                 );
                 let finding = Finding::new(TXN_INDEX_ENTRY, &entries.path, message).at(at);
-                findings.add(finding.to(place(n.saturating_add(1))).of(txn.first_offset));
+                findings.add(
+                    finding
+                        .to(bytes_of::<ABORTED_TXN_SIZE>(n.saturating_add(1)))
+                        .of(txn.first_offset),
+                );
             }
         }
         entries.index = Some(index);
@@ -93,7 +97,7 @@ impl TxnEntries {
 
     fn entry(&self) -> Option<AbortedTxn> {
         let index = self.index.as_ref()?;
-        (self.next < self.usable).then(|| index.entry(self.next))?
+        (self.next < self.usable).then(|| index.iter().nth(self.next))?
     }
 
     /// Passes the entries of markers below `offset`, which the log has not.
@@ -125,8 +129,9 @@ impl TxnEntries {
         } else {
             self.next.saturating_sub(1)
         };
-        let finding = Finding::new(TXN_INDEX_ENTRY, &self.path, message).at(place(n));
-        let end = place(n.saturating_add(1));
+        let finding =
+            Finding::new(TXN_INDEX_ENTRY, &self.path, message).at(bytes_of::<ABORTED_TXN_SIZE>(n));
+        let end = bytes_of::<ABORTED_TXN_SIZE>(n.saturating_add(1));
         findings.add(finding.to(end).of(entry.first_offset));
     }
 }
