@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
 use crate::records::legacy;
 use crate::scan::batches::OpenBatches;
-use crate::scan::lost::{LostRange, PastDamage};
+use crate::scan::lost::{LostRange, SoundBatches};
 use crate::scan::planned::{NextSegment, Opening, PlannedSegments};
 use crate::scan::range::{PartitionRange, known_partition, known_topic};
 use crate::segment::metrics::Metrics;
@@ -190,7 +190,7 @@ enum OpenSegmentBatches {
     /// From header to header.
     Planned(OpenBatches),
     /// Past damage.
-    Past(Box<PastDamage>),
+    Past(Box<SoundBatches>),
 }
 
 impl BatchReader {
@@ -339,7 +339,7 @@ impl BatchReader {
                     let batches = match self.on_corrupt {
                         OnCorrupt::Raise => OpenSegmentBatches::Planned(OpenBatches::new(opened)),
                         OnCorrupt::Skip => {
-                            OpenSegmentBatches::Past(Box::new(PastDamage::open(&opened)?))
+                            OpenSegmentBatches::Past(Box::new(SoundBatches::open(&opened)?))
                         }
                     };
                     self.open = Some((batches, Arc::new(place)));

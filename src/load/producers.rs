@@ -34,9 +34,9 @@ impl ReplayedLog for PlannedBatches<'_> {
         let Some(mut batches) = segment.read(start, end)? else {
             return Ok(());
         };
-        while let Some((position, header)) = batches.next_batch()? {
-            let taken = replay.take(&header, || batches.marker(position, &header));
-            taken.map_err(|error| batches.named(error))?;
+        while let Some((position, header)) = batches.next()? {
+            let taken = replay.take(&header, || batches.source.marker(position, &header));
+            taken.map_err(|error| error.at(batches.source.path()))?;
         }
         Ok(())
     }

@@ -8,8 +8,8 @@ use crate::error::Result;
 use crate::format::file_name::{FileKind, FileState};
 use crate::io::overlay::Overlay;
 use crate::io::overlay::content::{ByteSource, Content, Origins, Rebuild};
+use crate::segment::batches::Batches;
 use crate::segment::source::Access;
-use crate::segment::walk::LogWalk;
 use crate::segment::writer::{RecoveryFailure, SegmentSettings};
 use crate::types::{NO_TIMESTAMP, Offset};
 
@@ -28,7 +28,7 @@ struct RebuiltIndex {
 impl Rebuild for RebuiltIndex {
     fn bytes(&self, origins: &Origins) -> Result<Vec<u8>> {
         let log = self.log.open(origins, PathBuf::new())?;
-        let mut batches = LogWalk::new(log, 0, self.log.length(), Access::Headers)?;
+        let mut batches = Batches::of_file(log, 0, self.log.length(), Access::Headers)?;
         let scratch = Overlay::empty(origins.clone());
         let name = (self.base_offset, FileState::Live);
         let mut segment = PlannedSegment::open_as(&scratch, name, self.settings, NO_TIMESTAMP)?;

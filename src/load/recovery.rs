@@ -14,9 +14,11 @@ use crate::io::storage::{ReadFolder as _, Storage as _};
 use crate::log::epochs::LeaderEpochs;
 use crate::producers::ProducerStateManager;
 use crate::producers::replay::Rebuilding;
+use crate::segment::batches::Batches;
 use crate::segment::files::SEGMENT_FILES;
+use crate::segment::neighbours::Neighbours;
 use crate::segment::source::Access;
-use crate::segment::walk::LogWalk;
+use crate::segment::walk::KafkaPolicy;
 use crate::segment::writer::{RecoveryFailure, SegmentSettings};
 use crate::types::{AppendOrigin, Offset, Position};
 
@@ -44,19 +46,19 @@ impl Loader<'_> {
         };
         let epochs = &mut self.epochs;
         let before = epochs.entries().to_vec();
-        let (mut expected, mut out_of_order) = (base_offset, None);
+        let (mut order, mut out_of_order) = (Neighbours::new(base_offset, None), None);
         let recovered = segment.recover(|batches, position, header| {
             // Of a wrapper the header names the last offset, which is no lower than the first.
             let offset = header.base_offset;
-            if offset < expected && out_of_order.is_none() {
+            if !order.holds(offset) && out_of_order.is_none() {
                 out_of_order = Some(Note::OutOfOrder {
                     base_offset,
                     position,
                     offset,
-                    expected,
+                    expected: order.floor,
                 });
             }
-            expected = header.next_offset();
+            order.pass(header);
             replay(epochs, &mut producers, batches, position, header)
         });
         if self.epochs.entries() != before {
@@ -276,11 +278,11 @@ impl Loader<'_> {
             if position >= old.size() {
                 return Ok(Some(parts));
             }
-            let Some((_, first)) = scan.next_batch()? else {
+            let Some((_, first)) = scan.next()? else {
                 return Ok(None);
             };
             scan.seek(position);
-            let base = scan.first_offset(position, &first)?;
+            let base = scan.source.first_offset(position, &first)?;
             let mut part = self.open_segment(base, FileState::Cleaned)?;
             let taken = part.fill(&mut scan, |name, range| {
                 let length = range.end.saturating_sub(range.start);
@@ -305,7 +307,7 @@ impl Loader<'_> {
 fn replay(
     epochs: &mut LeaderEpochs,
     producers: &mut ProducerStateManager,
-    batches: &mut LogWalk,
+    batches: &mut Batches<KafkaPolicy>,
     position: Position,
     header: &BatchHeader,
 ) -> Result<Option<AbortedTxn>> {
@@ -316,11 +318,11 @@ fn replay(
             epochs.assign(epoch, header.base_offset)?;
         }
         if header.has_producer_id() {
-            let marker = batches.marker(position, header)?;
+            let marker = batches.source.marker(position, header)?;
             let origin = AppendOrigin::Replication;
             let mut append = producers.prepare_update(header.producer_id, origin);
             let completed = append.append(header, marker, 0);
-            let completed = completed.map_err(|error| batches.named(error))?;
+            let completed = completed.map_err(|error| error.at(batches.source.path()))?;
             producers.update(append);
             if let Some(completed) = completed {
                 if completed.is_aborted {

@@ -22,7 +22,6 @@ use crate::format::file_name::{CLUSTER_METADATA_TOPIC, INTERNAL_TOPIC_PREFIX};
 use crate::io::folder::DiskFolder;
 use crate::io::storage::ReadFolder;
 use crate::segment::LogSegment;
-use crate::segment::batches::BatchCursor;
 use crate::segment::source::Access;
 use crate::types::{Offset, TopicPartition};
 
@@ -58,12 +57,12 @@ fn has_compacted_neighbour(folder: &Path, to: Offset) -> bool {
 
 /// Returns whether the headers of a segment show that records were taken out; what is damaged shows nothing.
 fn is_compacted(segment: &LogSegment) -> bool {
-    let Ok(mut source) = segment.open(Access::Headers) else {
+    let Ok(source) = segment.open(Access::Headers) else {
         return false;
     };
-    let mut cursor = BatchCursor::new(segment.bounds(), 0);
+    let mut batches = segment.batches(source, 0);
     let mut expected = segment.base_offset;
-    while let Ok(Some((_, header))) = cursor.next(&mut source) {
+    while let Ok(Some((_, header))) = batches.next() {
         if has_room(&header, expected) {
             return true;
         }

@@ -395,7 +395,7 @@ impl ListedLog {
     /// The base offset of the first batch that ends at or after `offset`; `None` where no batch follows.
     pub(crate) fn batch_at_or_after(&self, offset: Offset) -> Result<Option<Offset>> {
         for segment in self.segments.iter().skip(self.floor(offset)) {
-            if let Some((_, _, header)) = SegmentLookup::open(segment)?.find(offset)? {
+            if let Some((_, header)) = SegmentLookup::open(segment)?.find(offset)? {
                 return Ok(Some(header.base_offset));
             }
         }

@@ -11,8 +11,7 @@ use crate::types::{Offset, Position};
 pub(crate) struct OpenBatches {
     /// The segment.
     pub opened: Box<OpenSegment>,
-    cursor: BatchCursor,
-    put_back: Option<(Position, BatchHeader)>,
+    pub(super) cursor: BatchCursor,
 }
 
 impl OpenBatches {
@@ -23,7 +22,6 @@ impl OpenBatches {
         Self {
             cursor: BatchCursor::new(segment.bounds(), segment.start_position),
             opened,
-            put_back: None,
         }
     }
 
@@ -39,16 +37,8 @@ impl OpenBatches {
     /// # Errors
     /// As [`BatchCursor::next`].
     pub(crate) fn next_batch(&mut self) -> Result<Option<(Position, BatchHeader)>> {
-        if self.put_back.is_some() {
-            return Ok(self.put_back.take());
-        }
         let (_, end) = self.opened.wanted;
         let next = self.cursor.next(&mut self.opened.source)?;
         Ok(next.filter(|(_, header)| self.cursor.least_offset(header) < end))
-    }
-
-    /// Returns this batch again next time.
-    pub(crate) const fn put_back(&mut self, batch: (Position, BatchHeader)) {
-        self.put_back = Some(batch);
     }
 }

@@ -73,7 +73,7 @@ pub(crate) fn missing(range: &PartitionRange, (from, to): (Offset, Offset)) -> O
 
 /// The batches of a planned segment, past damage.
 #[derive(Debug)]
-pub(crate) struct PastDamage {
+pub(crate) struct SoundBatches {
     walk: Resync,
     segment: SegmentRange,
     wanted: (Offset, Offset),
@@ -81,7 +81,7 @@ pub(crate) struct PastDamage {
     floor: Offset,
 }
 
-impl PastDamage {
+impl SoundBatches {
     /// Opens the file of a segment whose turn has come.
     ///
     /// # Errors

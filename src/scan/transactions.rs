@@ -420,7 +420,7 @@ impl<'a> LogTransactions<'a> {
 /// Returns whether a transactional batch of the producer begins at the transaction's first offset.
 fn begins(txn: &AbortedTxn, lookup: &mut SegmentLookup<'_>) -> bool {
     let found = lookup.find(txn.first_offset).ok().flatten();
-    found.is_some_and(|(_, _, header)| {
+    found.is_some_and(|(_, header)| {
         header.base_offset == txn.first_offset
             && header.producer_id == txn.producer_id
             && header.is_transactional()

@@ -141,8 +141,11 @@ fn find_group(open: &mut OpenBatches, most: usize) -> Result<Option<FoundBatches
     while run
         .as_ref()
         .is_none_or(|run| run.is_followed(&open.opened.source))
-        && let Some((position, header)) = open.next_batch()?
     {
+        let before = open.cursor.clone();
+        let Some((position, header)) = open.next_batch()? else {
+            break;
+        };
         if header.last_offset() < start {
             continue;
         }
@@ -160,7 +163,7 @@ fn find_group(open: &mut OpenBatches, most: usize) -> Result<Option<FoundBatches
             }
             Some(_) => {
                 // It begins the next run.
-                open.put_back((position, header));
+                open.cursor = before;
                 break;
             }
         }

@@ -1,13 +1,15 @@
 //! Iterates over the batch headers of a `.log`, with every check that needs no checksum.
 //!
-//! What the checksum does not cover (base offset, length, leader epoch, magic) is checked against structure, order and
-//! neighbours here: offsets rise, epochs do not fall, everything lies between the segment's base and the next one's.
+//! What the checksum does not cover (base offset, length, leader epoch, magic) is checked against structure and
+//! [`Neighbours`].
 //!
 //! # Where the log ends
 //! On the active segment a batch that runs past the end, or zeros up to the end, are what a crash or a write in
 //! progress leaves: the end of the log. Elsewhere they are damage. A length that only *looks* torn (its batch ends at
 //! the end of the file by its checksum, or a healthy successor follows) is damage on the active segment too. Source:
 //! `FileLogInputStream`, `LogSegment.recover`.
+
+use std::fmt::Display;
 
 use crate::error::{Error, FaultKind, Result};
 use crate::format::batch::{
@@ -16,6 +18,7 @@ use crate::format::batch::{
 };
 use crate::format::cursor::get_i32;
 use crate::io::interrupt;
+use crate::segment::neighbours::Neighbours;
 use crate::segment::source::SegmentSource;
 use crate::types::{Offset, Position};
 
@@ -39,6 +42,69 @@ pub struct Bounds {
     pub end: Option<Position>,
 }
 
+/// The rules by which [`Batches`] come to the next batch, and where they are.
+pub(crate) trait Policy {
+    /// Position of the next batch, or of the end of the log.
+    fn position(&self) -> Position;
+
+    /// Puts the header of the next batch, whose bytes are all there, into `header`, which says nothing if there is none;
+    /// returns its position.
+    ///
+    /// # Errors
+    /// Faults, by the rules; `Io`.
+    fn next_into(
+        &mut self,
+        source: &mut SegmentSource,
+        header: &mut BatchHeader,
+    ) -> Result<Option<Position>>;
+}
+
+/// The batches of a `.log`.
+///
+/// | policy | rules |
+/// |---|---|
+/// | [`KafkaPolicy`](super::walk::KafkaPolicy) | exactly those of Kafka's recovery, which stops where Kafka's does |
+/// | [`CopyPolicy`](super::walk::CopyPolicy) | the same, where all bytes must be whole batches |
+/// | [`BatchCursor`] | every check that needs no checksum |
+/// | [`PastDamage`](super::skipping::PastDamage) | the same, past damage if requested |
+#[derive(Debug)]
+pub(crate) struct Batches<P> {
+    /// Their bytes.
+    pub(crate) source: SegmentSource,
+    pub(super) policy: P,
+}
+
+impl<P: Policy> Batches<P> {
+    /// The batches of `source`, from where `policy` is.
+    pub(crate) const fn new(source: SegmentSource, policy: P) -> Self {
+        Self { source, policy }
+    }
+
+    /// Position of the next batch, or of the end of the log.
+    pub(crate) fn position(&self) -> Position {
+        self.policy.position()
+    }
+
+    /// The next batch's position and header.
+    ///
+    /// # Errors
+    /// As [`Policy::next_into`].
+    pub(crate) fn next(&mut self) -> Result<Option<(Position, BatchHeader)>> {
+        let mut header = BatchHeader::NONE;
+        let position = self.next_into(&mut header)?;
+        Ok(position.map(|position| (position, header)))
+    }
+
+    /// As [`Batches::next`], with the header put into `header`.
+    ///
+    /// # Errors
+    /// As [`Policy::next_into`].
+    #[inline]
+    pub(crate) fn next_into(&mut self, header: &mut BatchHeader) -> Result<Option<Position>> {
+        self.policy.next_into(&mut self.source, header)
+    }
+}
+
 /// Walks the batches of one segment.
 #[derive(Clone, Debug)]
 pub struct BatchCursor {
@@ -46,129 +112,22 @@ pub struct BatchCursor {
     position: Position,
     /// Past this it asks whether it is still wanted.
     asks_at: Position,
-    /// No batch may begin below this offset.
-    floor: Offset,
-    /// The floor that the last batch was compared with.
-    floor_before: Offset,
-    epoch: i32,
-    /// The epoch that the last batch was compared with.
-    epoch_before: i32,
+    neighbours: Neighbours,
+    /// Bounds that the last batch was compared with.
+    before: Neighbours,
     ended: bool,
 }
 
-impl BatchCursor {
-    /// Begins at `position`, which must be the start of a batch.
-    #[must_use]
-    pub const fn new(bounds: Bounds, position: Position) -> Self {
-        Self {
-            bounds,
-            position,
-            asks_at: position.saturating_add(POLL_BYTES),
-            floor: bounds.base_offset,
-            floor_before: bounds.base_offset,
-            epoch: -1,
-            epoch_before: -1,
-            ended: false,
-        }
-    }
-
-    /// Position of the next batch, or of the end of the log.
-    #[must_use]
-    pub const fn position(&self) -> Position {
+impl Policy for BatchCursor {
+    fn position(&self) -> Position {
         self.position
     }
 
-    /// The offset after the last batch, or the segment's base.
-    #[must_use]
-    pub const fn next_offset(&self) -> Offset {
-        self.floor
-    }
-
-    /// The offset after the batch before the last one: of a wrapper, only decompression shows the first offset.
-    #[must_use]
-    pub const fn floor_before(&self) -> Offset {
-        self.floor_before
-    }
-
-    /// The highest leader epoch before the last batch, -1 for none.
-    #[must_use]
-    pub(crate) const fn epoch_before(&self) -> i32 {
-        self.epoch_before
-    }
-
-    /// Continues at `position`; no batch may begin below `floor`.
-    pub(crate) const fn seek(&mut self, position: Position, floor: Offset) {
-        self.position = position;
-        self.floor = floor;
-        self.floor_before = floor;
-        self.ended = false;
-    }
-
-    /// The next batch of a segment of which another walk has said where whole batches in order are; this is one of
-    /// those.
-    ///
-    /// # Errors
-    /// `Io`; a fault in a header, if the file has changed.
-    pub(crate) fn next_vouched(
-        &mut self,
-        source: &mut SegmentSource,
-        header: &mut BatchHeader,
-    ) -> Result<Option<Position>> {
-        let position = self.position;
-        let is_past_end = self.bounds.end.is_some_and(|end| position >= end);
-        if self.ended || is_past_end || position >= source.len() {
-            self.ended = true;
-            return Ok(None);
-        }
-        interrupt::check()?;
-        let head = source.bytes(position, RECORD_BATCH_OVERHEAD)?;
-        let parsed = BatchHeader::parse(head).and_then(|header| {
-            let cut = || {
-                Error::corrupt_of(
-                    FaultKind::Torn,
-                    "batch header",
-                    0,
-                    "a whole one",
-                    head.len(),
-                )
-            };
-            header.ok_or_else(cut)
-        });
-        *header = parsed.map_err(|e| e.shift(position).at(source.path()))?;
-        self.position = position.saturating_add(header.size as u64);
-        self.floor_before = self.floor;
-        self.floor = header.next_offset();
-        Ok(Some(position))
-    }
-
-    /// Lower bound of the offsets in the batch that came last.
-    #[must_use]
-    pub const fn least_offset(&self, header: &BatchHeader) -> Offset {
-        if header.is_wrapper() {
-            self.floor_before
-        } else {
-            header.base_offset
-        }
-    }
-
-    /// The next batch's position and header. Its bytes are all there; its checksum has not been examined.
-    ///
-    /// # Errors
-    /// `CorruptRecord`, `UnsupportedFormat` (magic above 2), `Io`. After an error the cursor stays where it is.
-    #[inline]
-    pub fn next(&mut self, source: &mut SegmentSource) -> Result<Option<(Position, BatchHeader)>> {
-        let mut header = BatchHeader::NONE;
-        let position = self.next_into(source, &mut header)?;
-        Ok(position.map(|position| (position, header)))
-    }
-
-    /// As [`BatchCursor::next`], with the header put into `header`, which says nothing where there is no next one.
-    ///
     /// # Errors
     /// As [`BatchCursor::next`].
     #[expect(clippy::inline_always, reason = "as `BatchHeader::parse`")]
     #[inline(always)]
-    pub(crate) fn next_into(
+    fn next_into(
         &mut self,
         source: &mut SegmentSource,
         header: &mut BatchHeader,
@@ -193,10 +152,8 @@ impl BatchCursor {
         match next {
             Ok(true) => {
                 self.position = position.saturating_add(header.size as u64);
-                self.floor_before = self.floor;
-                self.floor = header.next_offset();
-                self.epoch_before = self.epoch;
-                self.epoch = self.epoch.max(header.partition_leader_epoch);
+                self.before = self.neighbours;
+                self.neighbours.pass(header);
                 Ok(Some(position))
             }
             Ok(false) => {
@@ -205,6 +162,103 @@ impl BatchCursor {
             }
             Err(e) => Err(e.shift(position).at(source.path())),
         }
+    }
+}
+
+impl BatchCursor {
+    /// Begins at `position`, which must be the start of a batch.
+    #[must_use]
+    pub const fn new(bounds: Bounds, position: Position) -> Self {
+        let neighbours = Neighbours::new(bounds.base_offset, bounds.next_base_offset);
+        Self {
+            bounds,
+            position,
+            asks_at: position.saturating_add(POLL_BYTES),
+            neighbours,
+            before: neighbours,
+            ended: false,
+        }
+    }
+
+    /// Position of the next batch, or of the end of the log.
+    #[must_use]
+    pub const fn position(&self) -> Position {
+        self.position
+    }
+
+    /// The offset after the last batch, or the segment's base.
+    #[must_use]
+    pub const fn next_offset(&self) -> Offset {
+        self.neighbours.floor
+    }
+
+    /// The offset after the batch before the last one: of a wrapper, only decompression shows the first offset.
+    #[must_use]
+    pub const fn floor_before(&self) -> Offset {
+        self.before.floor
+    }
+
+    /// The highest leader epoch before the last batch, -1 for none.
+    #[must_use]
+    pub(crate) const fn epoch_before(&self) -> i32 {
+        self.before.epoch
+    }
+
+    /// Continues at `position`; no batch may begin below `floor`.
+    pub(crate) const fn seek(&mut self, position: Position, floor: Offset) {
+        self.position = position;
+        self.neighbours.floor = floor;
+        self.before.floor = floor;
+        self.ended = false;
+    }
+
+    /// The next batch of a segment of which another walk has said where whole batches in order are; this is one of
+    /// those.
+    ///
+    /// # Errors
+    /// `Io`; a fault in a header, if the file has changed.
+    pub(crate) fn next_vouched(
+        &mut self,
+        source: &mut SegmentSource,
+        header: &mut BatchHeader,
+    ) -> Result<Option<Position>> {
+        let position = self.position;
+        let is_past_end = self.bounds.end.is_some_and(|end| position >= end);
+        if self.ended || is_past_end || position >= source.len() {
+            self.ended = true;
+            return Ok(None);
+        }
+        interrupt::check()?;
+        let head = source.bytes(position, RECORD_BATCH_OVERHEAD)?;
+        let parsed = BatchHeader::parse(head).and_then(|header| {
+            header.ok_or_else(|| torn("batch header", "a whole one", head.len()))
+        });
+        *header = parsed.map_err(|e| e.shift(position).at(source.path()))?;
+        self.position = position.saturating_add(header.size as u64);
+        self.before.floor = self.neighbours.floor;
+        self.neighbours.floor = header.next_offset();
+        Ok(Some(position))
+    }
+
+    /// Lower bound of the offsets in the batch that came last.
+    #[must_use]
+    pub const fn least_offset(&self, header: &BatchHeader) -> Offset {
+        if header.is_wrapper() {
+            self.before.floor
+        } else {
+            header.base_offset
+        }
+    }
+
+    /// The next batch's position and header. Its bytes are all there; its checksum has not been examined.
+    ///
+    /// # Errors
+    /// `CorruptRecord`, `UnsupportedFormat` (magic above 2), `Io`. After an error the cursor stays where it is.
+    #[inline]
+    pub fn next(&mut self, source: &mut SegmentSource) -> Result<Option<(Position, BatchHeader)>> {
+        let mut header = BatchHeader::NONE;
+        let position = self.next_into(source, &mut header)?;
+        Ok(position.map(|position| (position, header)))
     }
 
     #[expect(clippy::inline_always, reason = "as `BatchHeader::parse`")]
@@ -237,7 +291,7 @@ impl BatchCursor {
         let Some(parsed) = BatchHeader::parse(head)? else {
             return self.cut_off("batch header", RECORD_BATCH_OVERHEAD as u64, left);
         };
-        self.hold_against_neighbours(&parsed)?;
+        self.neighbours.ensure_fits(&parsed)?;
         *header = parsed;
         Ok(true)
     }
@@ -249,68 +303,10 @@ impl BatchCursor {
             Some(end) if position > end => {
                 let expected = format!("a batch that begins at {end}, where it was planned to end");
                 let found = format!("one that reaches over it to {position}");
-                Err(Error::corrupt_of(
-                    FaultKind::Torn,
-                    "batch",
-                    0,
-                    expected,
-                    found,
-                ))
+                Err(torn("batch", expected, found))
             }
             _ => Ok(()),
         }
-    }
-
-    #[expect(clippy::inline_always, reason = "as `BatchHeader::parse`")]
-    #[inline(always)]
-    fn hold_against_neighbours(&self, header: &BatchHeader) -> Result<()> {
-        let last = header.last_offset();
-        if header.base_offset < self.floor {
-            let expected = format!("at least {}, after what comes before", self.floor);
-            return Err(Error::corrupt_of(
-                FaultKind::Order,
-                "base offset",
-                0,
-                expected,
-                header.base_offset,
-            ));
-        }
-        if let Some(next) = self.bounds.next_base_offset
-            && last >= next
-        {
-            let expected = format!("below {next}, where the next segment begins");
-            return Err(Error::corrupt_of(
-                FaultKind::Order,
-                "last offset",
-                0,
-                expected,
-                last,
-            ));
-        }
-        // A segment may span more than 2^31 offsets: those of cleaners before KAFKA-6264 do, Kafka reads them, and
-        // splits them at its next start.
-        if header.next_offset() <= header.base_offset {
-            let expected = format!("{} or more, and an offset after it", header.base_offset);
-            return Err(Error::corrupt_of(
-                FaultKind::Order,
-                "last offset",
-                0,
-                expected,
-                last,
-            ));
-        }
-        let epoch = header.partition_leader_epoch;
-        if epoch < -1 || (epoch >= 0 && epoch < self.epoch) {
-            let expected = format!("at least {}, as before", self.epoch);
-            return Err(Error::corrupt_of(
-                FaultKind::Order,
-                "partition leader epoch",
-                LOG_OVERHEAD as u64,
-                expected,
-                epoch,
-            ));
-        }
-        Ok(())
     }
 
     /// A length below the smallest: zeros up to the end of a preallocated active file, or damage.
@@ -324,13 +320,8 @@ impl BatchCursor {
         if self.bounds.is_active && length == 0 && source.is_zero_from(position)? {
             return Ok(false);
         }
-        Err(Error::corrupt_of(
-            FaultKind::Length,
-            "batch length",
-            LENGTH_AT as u64,
-            format_args!("at least {MIN_LENGTH}"),
-            length,
-        ))
+        let expected = format_args!("at least {MIN_LENGTH}");
+        Err(wrong_length(expected, length))
     }
 
     /// A batch whose length leads beyond the end: torn, or a length that lies.
@@ -345,13 +336,7 @@ impl BatchCursor {
         if self.bounds.is_active && self.length_lies(source, position)? {
             let expected = "a length that ends where the checksum or the next batch says";
             let found = size.saturating_sub(LOG_OVERHEAD as u64);
-            return Err(Error::corrupt_of(
-                FaultKind::Length,
-                "batch length",
-                LENGTH_AT as u64,
-                expected,
-                found,
-            ));
+            return Err(wrong_length(expected, found));
         }
         self.cut_off("batch", size, left)
     }
@@ -362,13 +347,8 @@ impl BatchCursor {
         if self.bounds.is_active {
             return Ok(false);
         }
-        Err(Error::corrupt_of(
-            FaultKind::Torn,
-            what,
-            0,
-            format_args!("{needed} bytes"),
-            format_args!("{left} to the end of the file"),
-        ))
+        let found = format_args!("{left} to the end of the file");
+        Err(torn(what, format_args!("{needed} bytes"), found))
     }
 
     /// Returns whether the bytes after a torn-looking header show that only its length is wrong.
@@ -378,7 +358,7 @@ impl BatchCursor {
         let Some(header) = with_length_of(rest) else {
             return Ok(false);
         };
-        if header.magic > CURRENT_MAGIC || self.hold_against_neighbours(&header).is_err() {
+        if header.magic > CURRENT_MAGIC || !self.neighbours.admits(&header) {
             return Ok(false);
         }
         if whole && header.ensure_valid(rest).is_ok() {
@@ -428,8 +408,23 @@ fn with_length_of(bytes: &[u8]) -> Option<BatchHeader> {
         .copy_from_slice(&length.to_be_bytes());
     BatchHeader::parse(&head).ok()?
 }
+
+/// The error for bytes that end before `what` does.
 #[cold]
-fn unknown_magic(magic: u8) -> Error {
+pub(super) fn torn(what: &'static str, expected: impl Display, found: impl Display) -> Error {
+    Error::corrupt_of(FaultKind::Torn, what, 0, expected, found)
+}
+
+/// The error for the length of a batch.
+#[cold]
+pub(super) fn wrong_length(expected: impl Display, found: impl Display) -> Error {
+    let (what, at) = ("batch length", LENGTH_AT as u64);
+    Error::corrupt_of(FaultKind::Length, what, at, expected, found)
+}
+
+/// The error for records of a magic above 2.
+#[cold]
+pub(super) fn unknown_magic(magic: u8) -> Error {
     let error = Error::unsupported("magic", MAGIC_AT as u64, "0, 1 or 2", magic);
     error.of_kind(FaultKind::Magic)
 }

@@ -17,11 +17,11 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 
 use super::LogSegment;
-use super::batches::{BatchCursor, CURRENT_MAGIC};
+use super::batches::{BatchCursor, Batches, CURRENT_MAGIC};
 use super::filter::TimestampBounds;
-use super::skipping::HeaderSteps;
+use super::skipping::PastDamage;
 use super::source::{Access, HeaderWalk, SegmentSource};
-use super::transactions::control_type;
+use super::transactions::control_type_at;
 use crate::error::Result;
 use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
 use crate::format::control::ControlType;
@@ -56,9 +56,8 @@ pub struct TimestampedRecord {
 #[derive(Debug)]
 pub struct SegmentLookup<'a> {
     segment: Cow<'a, LogSegment>,
-    source: SegmentSource,
-    /// From batch to batch, past damage if requested.
-    steps: HeaderSteps,
+    /// Its batches, past damage if requested.
+    batches: Batches<PastDamage>,
     decoder: BatchDecoder,
     /// Opened lazily; `None` if the segment has no index.
     offset_index: OnceCell<Option<OffsetIndex>>,
@@ -84,7 +83,7 @@ impl<'a> SegmentLookup<'a> {
 
     /// The segment's map, where it was mapped.
     pub(crate) fn into_map(self) -> Option<Arc<Mapping>> {
-        self.source.into_map()
+        self.batches.source.into_map()
     }
 
     /// As [`SegmentLookup::open`], with the segment inside.
@@ -103,8 +102,7 @@ impl<'a> SegmentLookup<'a> {
 
     fn from_source(segment: Cow<'a, LogSegment>, source: SegmentSource) -> Self {
         Self {
-            source,
-            steps: segment.steps(),
+            batches: segment.batches(source, 0),
             segment,
             decoder: BatchDecoder::default(),
             offset_index: OnceCell::new(),
@@ -152,20 +150,20 @@ impl<'a> SegmentLookup<'a> {
         if let Some(entry) = self.offset_index().and_then(floor)
             && let Ok(position) = u64::try_from(entry.position)
         {
-            self.source.fetch(position, FETCHED);
+            self.batches.source.fetch(position, FETCHED);
         }
     }
 
     /// The mean size of the first batches, as far as their headers can be read; 0 where there is none.
     pub(crate) fn mean_size(&mut self, batches: usize) -> u64 {
-        let mut cursor = BatchCursor::new(self.segment.bounds(), 0);
+        let first = self.begin(0);
         let mut seen = 0u64;
         while seen < batches as u64
-            && let Ok(Some(_)) = self.steps.next(&mut cursor, &mut self.source)
+            && let Ok(Some(_)) = first.next()
         {
             seen = seen.saturating_add(1);
         }
-        cursor.position().checked_div(seen).unwrap_or_default()
+        first.position().checked_div(seen).unwrap_or_default()
     }
 
     /// A batch of magic 2 at or after `position` at which the segment may be cut in two: where it begins, and its base
@@ -193,7 +191,7 @@ impl<'a> SegmentLookup<'a> {
         let Some(start) = walks else { return Ok(None) };
         let mut cursor = BatchCursor::new(self.segment.bounds(), start);
         // The reader of the segment reports a fault in a header.
-        while let Ok(Some((at, header))) = cursor.next(&mut self.source) {
+        while let Ok(Some((at, header))) = cursor.next(&mut self.batches.source) {
             if at >= position && !header.is_legacy() {
                 return Ok(Some((at, header.base_offset)));
             }
@@ -212,11 +210,11 @@ impl<'a> SegmentLookup<'a> {
             return Ok(None);
         }
         let mut cursor = BatchCursor::new(self.segment.bounds(), position);
-        let follows = matches!(cursor.next(&mut self.source), Ok(Some(_)))
-            && match cursor.next(&mut self.source) {
+        let follows = matches!(cursor.next(&mut self.batches.source), Ok(Some(_)))
+            && match cursor.next(&mut self.batches.source) {
                 Ok(Some(_)) => true,
                 // What looks like a torn tail may be anything.
-                Ok(None) => cursor.position() == self.source.len(),
+                Ok(None) => cursor.position() == self.batches.source.len(),
                 Err(_) => false,
             };
         Ok(follows.then_some(header.base_offset))
@@ -234,34 +232,42 @@ impl<'a> SegmentLookup<'a> {
         if header.base_offset > target || header.size > MAX_CONFIRMED {
             return Ok(false);
         }
-        let batch = self.source.bytes(position, header.size)?;
+        let batch = self.batches.source.bytes(position, header.size)?;
         Ok(header.ensure_valid(batch).is_ok())
     }
 
     /// The header at `position`, if it could be one of this segment's.
     fn header_at(&mut self, position: Position) -> Result<Option<BatchHeader>> {
-        let left = self.source.len().saturating_sub(position);
-        let head = self.source.bytes(position, RECORD_BATCH_OVERHEAD)?;
+        let left = self.batches.source.len().saturating_sub(position);
+        let head = self.batches.source.bytes(position, RECORD_BATCH_OVERHEAD)?;
         // Checked before the cursor does, which would search for the cause of a wrong length.
         match BatchHeader::parse(head) {
             Ok(Some(header)) if header.size as u64 <= left && header.magic <= CURRENT_MAGIC => {}
             _ => return Ok(None),
         }
-        let found = BatchCursor::new(self.segment.bounds(), position).next(&mut self.source);
+        let found =
+            BatchCursor::new(self.segment.bounds(), position).next(&mut self.batches.source);
         Ok(found.ok().flatten().map(|(_, header)| header))
     }
 
-    /// A cursor at the first batch that ends at or above `target`, and that batch.
+    /// The batches from `position` on.
+    fn begin(&mut self, position: Position) -> &mut Batches<PastDamage> {
+        let bounds = self.segment.bounds();
+        self.batches.policy.begin(bounds, position);
+        &mut self.batches
+    }
+
+    /// The first batch that ends at or above `target`; what follows it comes next.
     ///
     /// # Errors
     /// `Io`, or a fault in a header on the way.
-    pub fn find(&mut self, target: Offset) -> Result<Option<(BatchCursor, Position, BatchHeader)>> {
-        let mut cursor = BatchCursor::new(self.segment.bounds(), self.start_position(target)?);
+    pub fn find(&mut self, target: Offset) -> Result<Option<(Position, BatchHeader)>> {
+        let start = self.start_position(target)?;
+        let batches = self.begin(start);
         let mut header = BatchHeader::NONE;
-        let (steps, source) = (&mut self.steps, &mut self.source);
-        while let Some(position) = steps.next_into(&mut cursor, source, &mut header)? {
+        while let Some(position) = batches.next_into(&mut header)? {
             if header.last_offset() >= target {
-                return Ok(Some((cursor, position, header)));
+                return Ok(Some((position, header)));
             }
         }
         Ok(None)
@@ -273,8 +279,8 @@ impl<'a> SegmentLookup<'a> {
     /// `Io`, or a fault in it or a header on the way.
     pub fn marker_at(&mut self, offset: Offset) -> Result<Option<(i64, ControlType)>> {
         match self.find(offset)? {
-            Some((_, position, header)) if header.base_offset == offset && header.is_control() => {
-                let kind = control_type(&mut self.source, position, &header)?;
+            Some((position, header)) if header.base_offset == offset && header.is_control() => {
+                let kind = control_type_at(&mut self.batches.source, position, &header)?;
                 Ok(kind.map(|kind| (header.producer_id, kind)))
             }
             _ => Ok(None),
@@ -283,14 +289,11 @@ impl<'a> SegmentLookup<'a> {
 
     /// The records of a batch, as numbers. Its checksum is examined first.
     fn records(&mut self, position: Position, header: &BatchHeader) -> Result<Vec<RecordSlot>> {
-        let batch = self.source.bytes(position, header.size)?;
+        let source = &mut self.batches.source;
+        let batch = source.bytes(position, header.size)?;
         let checked = header.ensure_valid(batch);
         let decoded = checked.and_then(|()| self.decoder.open(batch, header)?.all());
-        decoded.map_err(|e| {
-            e.shift(position)
-                .at(self.source.path())
-                .for_offset(header.base_offset)
-        })
+        decoded.map_err(|e| source.locate(position, e).for_offset(header.base_offset))
     }
 
     /// As [`SegmentLookup::records`]; none of a damaged batch that is to be skipped.
@@ -300,7 +303,7 @@ impl<'a> SegmentLookup<'a> {
         header: &BatchHeader,
     ) -> Result<Vec<RecordSlot>> {
         match self.records(position, header) {
-            Err(error) if self.steps.passes_over(&error) => Ok(Vec::new()),
+            Err(error) if self.batches.policy.passes_over(&error) => Ok(Vec::new()),
             records => records,
         }
     }
@@ -311,7 +314,7 @@ impl<'a> SegmentLookup<'a> {
     /// `Io`, or a fault in a batch on the way.
     pub fn record_at_or_after(&mut self, target: Offset) -> Result<Option<(Position, Offset)>> {
         let mut found = self.find(target)?;
-        while let Some((mut cursor, position, header)) = found {
+        while let Some((position, header)) = found {
             let dense = i64::from(header.last_offset_delta).saturating_add(1);
             match header.records_count {
                 Some(0) => {}
@@ -326,8 +329,7 @@ impl<'a> SegmentLookup<'a> {
                     }
                 }
             }
-            let next = self.steps.next(&mut cursor, &mut self.source)?;
-            found = next.map(|(position, header)| (cursor, position, header));
+            found = self.batches.next()?;
         }
         Ok(None)
     }
@@ -343,12 +345,13 @@ impl<'a> SegmentLookup<'a> {
         offset: Offset,
         use_index: bool,
     ) -> Result<Option<TimestampedRecord>> {
-        let mut cursor = if use_index {
+        let start = if use_index {
             self.start_for_timestamp(timestamp, offset)?
         } else {
-            BatchCursor::new(self.segment.bounds(), self.start_position(offset)?)
+            self.start_position(offset)?
         };
-        while let Some((position, header)) = self.steps.next(&mut cursor, &mut self.source)? {
+        self.begin(start);
+        while let Some((position, header)) = self.batches.next()? {
             let empty = header.records_count == Some(0);
             if empty || header.max_timestamp < timestamp || header.last_offset() < offset {
                 continue;
@@ -373,15 +376,16 @@ impl<'a> SegmentLookup<'a> {
     /// # Errors
     /// `Io`, or a fault in a header on the way.
     pub fn next_offset(&mut self) -> Result<Offset> {
-        let mut cursor = BatchCursor::new(self.segment.bounds(), self.start_position(Offset::MAX)?);
         let mut next = self.segment.base_offset;
+        let start = self.start_position(Offset::MAX)?;
+        let batches = self.begin(start);
         // Without an index it goes through the whole segment.
         let mut walk = HeaderWalk::default();
-        while let Some((_, header)) = self.steps.next(&mut cursor, &mut self.source)? {
+        while let Some((_, header)) = batches.next()? {
             next = header.next_offset();
-            self.source.expect(walk.pass(header.size));
+            batches.source.expect(walk.pass(header.size));
         }
-        self.source.expect(Access::Headers);
+        batches.source.expect(Access::Headers);
         Ok(next)
     }
 
@@ -411,9 +415,9 @@ impl<'a> SegmentLookup<'a> {
         let index = index.filter(|index| index.entries() > 0);
         if let Some(index) = index {
             let last = index.last_entry();
-            if let Some((cursor, _, header)) = self.find(last.offset)? {
+            if let Some((_, header)) = self.find(last.offset)? {
                 if agrees(last, &header) {
-                    return self.max_from(cursor, last.timestamp);
+                    return self.max_of_rest(last.timestamp);
                 }
                 // 0.10.2 and 1.1 wrote entries for records that were then stored without their timestamps.
                 if header.magic == 0 && !recovered && self.is_believable(&index)? {
@@ -421,7 +425,8 @@ impl<'a> SegmentLookup<'a> {
                 }
             }
         }
-        self.max_from(BatchCursor::new(self.segment.bounds(), 0), NO_TIMESTAMP)
+        self.begin(0);
+        self.max_of_rest(NO_TIMESTAMP)
     }
 
     /// Returns whether the headers prove that every record is earlier than `timestamp`; false as soon as one does not.
@@ -440,17 +445,17 @@ impl<'a> SegmentLookup<'a> {
             .time_index()
             .filter(|index| index.entries() > 0);
         let last = index.map(|index| index.last_entry());
-        let mut cursor = BatchCursor::new(self.segment.bounds(), 0);
         if let Some(last) = last
-            && let Some((after, _, header)) = self.find(last.offset)?
+            && let Some((_, header)) = self.find(last.offset)?
             && agrees(last, &header)
         {
             if !bounds.exclude(&header) {
                 return Ok(false);
             }
-            cursor = after;
+        } else {
+            self.begin(0);
         }
-        while let Some((_, header)) = self.steps.next(&mut cursor, &mut self.source)? {
+        while let Some((_, header)) = self.batches.next()? {
             if !bounds.exclude(&header) {
                 return Ok(false);
             }
@@ -465,8 +470,7 @@ impl<'a> SegmentLookup<'a> {
     /// # Errors
     /// `Io`, or a fault in a header on the way.
     pub fn start_of_times(&mut self, timestamp: TimestampMs) -> Result<Position> {
-        let found = self.start_for_timestamp(timestamp, self.segment.base_offset)?;
-        let start = found.position();
+        let start = self.start_for_timestamp(timestamp, self.segment.base_offset)?;
         for position in [0, start] {
             match self.header_at(position)? {
                 Some(header) if !header.is_legacy() => {}
@@ -485,8 +489,8 @@ impl<'a> SegmentLookup<'a> {
         }
         for entry in index.iter() {
             let fits = match self.find(entry.offset)? {
-                Some((_, _, header)) if header.magic == 0 => header.base_offset == entry.offset,
-                Some((_, _, header)) => agrees(entry, &header),
+                Some((_, header)) if header.magic == 0 => header.base_offset == entry.offset,
+                Some((_, header)) => agrees(entry, &header),
                 None => false,
             };
             if !fits {
@@ -496,15 +500,16 @@ impl<'a> SegmentLookup<'a> {
         Ok(true)
     }
 
-    fn max_from(&mut self, mut cursor: BatchCursor, so_far: TimestampMs) -> Result<TimestampMs> {
+    /// The largest timestamp of `so_far` and the batches that come next.
+    fn max_of_rest(&mut self, so_far: TimestampMs) -> Result<TimestampMs> {
         let mut max = so_far;
-        while let Some((_, header)) = self.steps.next(&mut cursor, &mut self.source)? {
+        while let Some((_, header)) = self.batches.next()? {
             max = max.max(header.max_timestamp);
         }
         Ok(max)
     }
 
-    /// A cursor with no batch before it that could hold a record at or after both `timestamp` and `offset`.
+    /// The position of a batch with none before it that could hold a record at or after both `timestamp` and `offset`.
     ///
     /// # Errors
     /// `Io`, or a fault in a header on the way.
@@ -512,7 +517,7 @@ impl<'a> SegmentLookup<'a> {
         &mut self,
         timestamp: TimestampMs,
         offset: Offset,
-    ) -> Result<BatchCursor> {
+    ) -> Result<Position> {
         let mut start = self.start_position(offset)?;
         let entry = self
             .segment
@@ -520,12 +525,12 @@ impl<'a> SegmentLookup<'a> {
             .and_then(|index| index.lookup(timestamp.saturating_sub(1)).ok())
             .filter(|entry| entry.timestamp >= 0);
         if let Some(entry) = entry
-            && let Some((_, position, header)) = self.find(entry.offset)?
+            && let Some((position, header)) = self.find(entry.offset)?
             && agrees(entry, &header)
         {
             start = start.max(position);
         }
-        Ok(BatchCursor::new(self.segment.bounds(), start))
+        Ok(start)
     }
 }
 

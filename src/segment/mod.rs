@@ -11,14 +11,14 @@
 //! | [`filter`] | filters for batches and records, beyond offsets |
 //! | `offset_set` | a set of offsets |
 //! | [`metrics`] | counters of a reader |
+//! | [`neighbours`] | the rule by which a batch fits between those around it |
 //! | [`reader`] | the records of a `.log`, chunk by chunk |
 //! | `ahead` | checksums that several threads compute ahead of a walk |
-//! | [`batches`] | iterates over headers, with every check that needs no checksum |
+//! | [`batches`] | iterates over batches, by one of three policies; the strict one |
 //! | [`lookup`] | batches by offset and by timestamp, indexes as hints |
 //! | [`resync`] | iterates over batches past damage, with the losses in between |
-//! | [`search`] | an offset among batches, as Kafka finds it |
 //! | [`transactions`] | beginnings and ends of transactions |
-//! | [`walk`] | iterates over headers with exactly Kafka's checks |
+//! | [`walk`] | the policy with exactly Kafka's checks |
 //! | [`writer`] | a segment that is written: appended to, truncated, recovered; on a disk or under plan |
 //! | [`statistics`] | statistics from the headers of a segment |
 
@@ -32,7 +32,7 @@ use crate::index::time::TimeIndex;
 use crate::index::txn::TransactionIndex;
 use crate::io::mapping::{ClosedFile, ClosedName};
 use crate::io::storage::ReadFolder;
-use crate::types::{Offset, TimestampMs};
+use crate::types::{Offset, Position, TimestampMs};
 
 mod ahead;
 pub(crate) mod batches;
@@ -43,10 +43,10 @@ pub(crate) mod filter;
 mod lazy_index;
 pub(crate) mod lookup;
 pub(crate) mod metrics;
+pub(crate) mod neighbours;
 pub(crate) mod offset_set;
 pub(crate) mod reader;
 pub(crate) mod resync;
-pub(crate) mod search;
 pub(crate) mod skipping;
 pub(crate) mod source;
 pub(crate) mod statistics;
@@ -54,9 +54,9 @@ pub(crate) mod transactions;
 pub(crate) mod walk;
 pub(crate) mod writer;
 
-use batches::Bounds;
+use batches::{Batches, Bounds};
 use files::name_of;
-use skipping::{HeaderSteps, OnCorrupt};
+use skipping::{OnCorrupt, PastDamage};
 use source::{Access, SegmentSource};
 
 /// A segment as it was when its folder was listed. No file is open; every lookup opens the files that it needs.
@@ -139,9 +139,10 @@ impl LogSegment {
         }
     }
 
-    /// The steps of a cursor through it.
-    pub(crate) fn steps(&self) -> HeaderSteps {
-        HeaderSteps::new(self.on_corrupt, self.bounds(), self.size)
+    /// Its batches, past damage if requested, from `position` of `source` on.
+    pub(crate) fn batches(&self, source: SegmentSource, position: Position) -> Batches<PastDamage> {
+        let policy = PastDamage::new(self.on_corrupt, self.bounds(), self.size, position);
+        Batches::new(source, policy)
     }
 
     /// Opens the `.log`: mapped where it is closed, else by copy.

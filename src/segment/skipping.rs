@@ -16,7 +16,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::batches::{BatchCursor, Bounds};
+use super::batches::{BatchCursor, Bounds, Policy};
 use super::metrics::Metrics;
 use super::resync::{HeaderChain, Lost, Reason, Resync, confirms_epoch};
 use super::source::SegmentSource;
@@ -385,63 +385,64 @@ impl Skipping {
     }
 }
 
-/// A [`BatchCursor`]'s steps through a segment, past damage if requested.
+/// The policy of a strict [`BatchCursor`], past damage if requested.
 #[derive(Debug)]
-pub(crate) struct HeaderSteps {
+pub(crate) struct PastDamage {
+    cursor: BatchCursor,
     skipping: Option<Skipping>,
     known: FileSurvey,
 }
 
-impl HeaderSteps {
-    /// Of a segment of `size` bytes.
-    pub(crate) fn new(on_corrupt: OnCorrupt, bounds: Bounds, size: u64) -> Self {
+impl PastDamage {
+    /// Of a segment of `size` bytes, from `position` on.
+    pub(super) fn new(
+        on_corrupt: OnCorrupt,
+        bounds: Bounds,
+        size: u64,
+        position: Position,
+    ) -> Self {
         let all = (Offset::MIN, Offset::MAX);
         let skips = on_corrupt == OnCorrupt::Skip;
         Self {
+            cursor: BatchCursor::new(bounds, position),
             skipping: skips.then(|| Skipping::new(bounds, size, 0, all)),
             known: FileSurvey::default(),
         }
     }
 
-    /// As [`BatchCursor::next`].
-    ///
-    /// # Errors
-    /// As [`BatchCursor::next`]; past damage only those that are not about the bytes.
-    pub(crate) fn next(
-        &mut self,
-        cursor: &mut BatchCursor,
-        source: &mut SegmentSource,
-    ) -> Result<Option<(Position, BatchHeader)>> {
-        let mut header = BatchHeader::NONE;
-        let position = self.next_into(cursor, source, &mut header)?;
-        Ok(position.map(|position| (position, header)))
+    /// Continues with the batch at `position`.
+    pub(super) fn begin(&mut self, bounds: Bounds, position: Position) {
+        self.cursor = BatchCursor::new(bounds, position);
     }
 
-    /// As [`BatchCursor::next_into`].
-    ///
+    /// Returns whether an error is only that of one batch, after which the next one may be requested.
+    pub(crate) const fn passes_over(&self, error: &Error) -> bool {
+        self.skipping.is_some() && is_damage(error)
+    }
+}
+
+impl Policy for PastDamage {
+    fn position(&self) -> Position {
+        self.cursor.position()
+    }
+
     /// # Errors
-    /// As [`HeaderSteps::next`].
+    /// As [`BatchCursor::next`]; past damage only those that are not about the bytes.
     #[inline]
-    pub(super) fn next_into(
+    fn next_into(
         &mut self,
-        cursor: &mut BatchCursor,
         source: &mut SegmentSource,
         header: &mut BatchHeader,
     ) -> Result<Option<Position>> {
         next_into(
             &mut self.skipping,
-            cursor,
+            &mut self.cursor,
             source,
             header,
             &mut self.known,
             &mut Metrics::default(),
             &mut None,
         )
-    }
-
-    /// Returns whether an error is only that of one batch, after which the next one may be requested.
-    pub(crate) const fn passes_over(&self, error: &Error) -> bool {
-        self.skipping.is_some() && is_damage(error)
     }
 }
 

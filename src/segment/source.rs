@@ -10,15 +10,19 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::compress::DecodeLimit;
 use crate::error::{Error, FaultKind, Result};
-use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
+use crate::format::batch::{BatchHeader, LOG_OVERHEAD, RECORD_BATCH_OVERHEAD};
 use crate::io::file::read_into;
 use crate::io::interrupt;
 use crate::io::mapping::{ClosedName, Mapping};
 use crate::io::region::{Region, spare};
 use crate::io::storage::{ReadFile, ReadFolder};
 use crate::io::words::prefetch;
-use crate::types::Position;
+use crate::records::control::{EndTransaction, MAX_CONTROL_BATCH};
+use crate::records::legacy;
+use crate::segment::batches::{torn, wrong_length};
+use crate::types::{Offset, Position};
 
 /// Longest `.log` Kafka opens: its positions are 32-bit (`FileRecords`).
 pub(crate) const MAX_SEGMENT_SIZE: u64 = i32::MAX as u64;
@@ -245,6 +249,14 @@ impl SegmentSource {
         matches!(self.origin, Origin::Copied { .. })
     }
 
+    /// The open file, unless it is mapped.
+    pub(crate) const fn file(&self) -> Option<&Arc<dyn ReadFile>> {
+        match &self.origin {
+            Origin::Copied { file, .. } => Some(file),
+            Origin::Mapped { .. } => None,
+        }
+    }
+
     /// No bytes at all.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
@@ -293,6 +305,8 @@ impl SegmentSource {
         match self.origin {
             // All there is was ready from the beginning.
             Origin::Mapped { .. } => Ok(()),
+            // So is the rest of the file, if the window reaches to its end.
+            Origin::Copied { .. } if self.start <= position && self.ready >= self.len => Ok(()),
             Origin::Copied { .. } => self.refill(position, wanted),
         }
     }
@@ -353,6 +367,65 @@ impl SegmentSource {
             at = at.saturating_add(piece.len());
         }
         Ok(Some(crc.finish()))
+    }
+
+    /// Says where a fault of the batch at `position` is.
+    #[must_use]
+    pub(crate) fn locate(&self, position: Position, error: Error) -> Error {
+        let origin = self.file().map_or(position, |file| file.origin(position));
+        error.shift(origin).at(&self.path)
+    }
+
+    /// Compares the checksum of the batch at `position` with its bytes.
+    ///
+    /// # Errors
+    /// `CorruptRecord` where it differs or the batch is too short for its format; `Io`.
+    pub(crate) fn ensure_valid(&mut self, position: Position, header: &BatchHeader) -> Result<()> {
+        let error = if header.is_too_short() {
+            let expected = format!("at least {}", RECORD_BATCH_OVERHEAD - LOG_OVERHEAD);
+            let found = header.size.saturating_sub(LOG_OVERHEAD);
+            wrong_length(expected, found)
+        } else {
+            match self.checksum(position, header)? {
+                Some(computed) if computed == header.crc => return Ok(()),
+                Some(computed) => header.crc_fault(computed),
+                None => torn("batch", format_args!("{} bytes", header.size), "an end"),
+            }
+        };
+        Err(self.locate(position, error))
+    }
+
+    /// Reads the marker in the control batch at `position`; `None` for a batch of another kind, or without records.
+    ///
+    /// # Errors
+    /// Those of [`EndTransaction::of`], `Io`.
+    pub(crate) fn marker(
+        &mut self,
+        position: Position,
+        header: &BatchHeader,
+    ) -> Result<Option<EndTransaction>> {
+        if !header.is_control() {
+            return Ok(None);
+        }
+        let batch = self.bytes(position, header.size.min(MAX_CONTROL_BATCH))?;
+        EndTransaction::of(batch, header).map_err(|error| self.locate(position, error))
+    }
+
+    /// The first offset of the batch at `position`: of a wrapper, the first inside.
+    ///
+    /// # Errors
+    /// Those of [`legacy::first_offset`], `Io`.
+    pub(crate) fn first_offset(
+        &mut self,
+        position: Position,
+        header: &BatchHeader,
+    ) -> Result<Offset> {
+        if !header.is_wrapper() {
+            return Ok(header.base_offset);
+        }
+        let batch = self.bytes(position, header.size)?;
+        let first = legacy::first_offset(batch, header, DecodeLimit::default());
+        first.map_err(|error| self.locate(position, error))
     }
 
     /// Returns whether every byte from `position` on is zero: the tail of a preallocated file.

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::LogSegment;
-use super::batches::BatchCursor;
 use super::source::Access;
 use crate::error::Result;
 use crate::types::{Offset, TimestampMs, TimestampType};
@@ -74,18 +73,16 @@ impl SegmentStatistics {
     /// `Io`, or a fault in a header.
     pub fn of(segment: &LogSegment) -> Result<Self> {
         // A map costs more than one copy of so little.
-        let mut source = if segment.size <= MAX_COPIED {
+        let source = if segment.size <= MAX_COPIED {
             segment.open_by_copy(Access::Records)?
         } else {
             segment.open(Access::Headers)?
         };
-        let mut cursor = BatchCursor::new(segment.bounds(), 0);
-        let mut steps = segment.steps();
+        let mut batches = segment.batches(source, 0);
         let mut sums = Self::default();
-        while let Some((position, header)) = steps.next(&mut cursor, &mut source)? {
-            let codec = header
-                .compression()
-                .map_err(|e| e.shift(position).at(source.path()))?;
+        while let Some((position, header)) = batches.next()? {
+            let codec = header.compression();
+            let codec = codec.map_err(|error| batches.source.locate(position, error))?;
             sums.batches = sums.batches.saturating_add(1);
             sums.valid_bytes = sums.valid_bytes.saturating_add(header.size as u64);
             sums.codecs

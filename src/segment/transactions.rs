@@ -12,22 +12,16 @@
 use std::sync::Arc;
 
 use super::LogSegment;
-use super::batches::BatchCursor;
 use super::fates::ProducerSet;
 use super::skipping::OnCorrupt;
 use super::source::{Access, HeaderWalk, SegmentSource};
-use crate::compress::DecodeLimit;
-use crate::error::{Error, Result};
-use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
+use crate::error::Result;
+use crate::format::batch::BatchHeader;
 use crate::format::control::ControlType;
 use crate::format::entry::AbortedTxn;
 use crate::io::mapping::Mapping;
-use crate::records::RecordSlot;
-use crate::records::batch::BatchDecoder;
+use crate::records::control::control_type;
 use crate::types::{NO_PRODUCER_ID, Offset, Position};
-
-/// The most a control batch's record may decompress to; brokers do not even compress it.
-const MARKER_LIMIT: DecodeLimit = DecodeLimit(1 << 20);
 
 /// A transaction begins or ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,18 +73,16 @@ pub(crate) struct Walked {
 /// `Io`, or a fault in a header or a marker on the way.
 pub(crate) fn events(segment: &LogSegment, position: Position, from: Offset) -> Result<Walked> {
     // Every page is touched where batches are small, and a map's fault brings sixteen of them.
-    let mut source = segment.open(Access::Records)?;
+    let mut batches = segment.batches(segment.open(Access::Records)?, position);
     let mut walk = HeaderWalk::default();
-    let mut cursor = BatchCursor::new(segment.bounds(), position);
-    let mut steps = segment.steps();
     let mut open = ProducerSet::default();
     let mut found = Vec::new();
     let mut next_offset = None;
     let mut header = BatchHeader::NONE;
     let mut noted = noted(segment, from).into_iter().peekable();
-    while let Some(position) = steps.next_into(&mut cursor, &mut source, &mut header)? {
+    while let Some(position) = batches.next_into(&mut header)? {
         let producer_id = header.producer_id;
-        source.expect(walk.pass(header.size));
+        batches.source.expect(walk.pass(header.size));
         next_offset = Some(header.next_offset());
         // A batch before this one was lost where the index has a marker.
         while let Some(lost) = noted.next_if(|txn| txn.last_offset < header.base_offset) {
@@ -109,9 +101,9 @@ pub(crate) fn events(segment: &LogSegment, position: Position, from: Offset) -> 
         }
         let offset = header.base_offset;
         if header.is_control() {
-            let kind = match control_type(&mut source, position, &header) {
+            let kind = match control_type_at(&mut batches.source, position, &header) {
                 // What it said is lost: the index may know.
-                Err(error) if steps.passes_over(&error) => continue,
+                Err(error) if batches.policy.passes_over(&error) => continue,
                 kind => kind?,
             };
             // The marker itself decides.
@@ -138,7 +130,7 @@ pub(crate) fn events(segment: &LogSegment, position: Position, from: Offset) -> 
     Ok(Walked {
         events: found,
         next_offset,
-        map: source.into_map(),
+        map: batches.source.into_map(),
     })
 }
 
@@ -171,111 +163,16 @@ const fn lost_abort(txn: &AbortedTxn) -> TxnEvent {
     }
 }
 
-/// Reads the type of the first record of a control batch, once the batch's checksum is right; `None` if there is none.
-pub(super) fn control_type(
+/// Reads the type of the first record of the control batch at `position`, once the batch's checksum is right; `None` if
+/// there is none.
+pub(super) fn control_type_at(
     source: &mut SegmentSource,
     position: Position,
     header: &BatchHeader,
 ) -> Result<Option<ControlType>> {
     let batch = source.bytes(position, header.size)?;
-    let found = marker_type(batch, header);
-    found.map_err(|e: Error| {
-        let e = e.shift(position).for_offset(header.base_offset);
-        e.at(source.path())
+    control_type(batch, header).map_err(|error| {
+        let error = error.for_offset(header.base_offset);
+        source.locate(position, error)
     })
-}
-
-/// As [`control_type`], of the whole batch; positions count from its beginning.
-pub(crate) fn marker_type(batch: &[u8], header: &BatchHeader) -> Result<Option<ControlType>> {
-    if header.records_count == Some(0) {
-        return Ok(None);
-    }
-    header.ensure_valid(batch)?;
-    sound_marker_type(batch, header)
-}
-
-/// As [`marker_type`], of a batch whose checksum is known to be right.
-pub(super) fn sound_marker_type(batch: &[u8], header: &BatchHeader) -> Result<Option<ControlType>> {
-    if header.records_count == Some(0) {
-        return Ok(None);
-    }
-    match plain_marker_type(batch, header) {
-        Some(kind) => Ok(Some(kind)),
-        None => decoded_marker_type(batch, header),
-    }
-}
-
-fn decoded_marker_type(batch: &[u8], header: &BatchHeader) -> Result<Option<ControlType>> {
-    let mut decoder = BatchDecoder::with_limit(MARKER_LIMIT);
-    let mut records = decoder.open(batch, header)?;
-    let slots = records.all()?;
-    let kind =
-        |slot: &RecordSlot| ControlType::parse(slot.key(records.bytes()).unwrap_or_default());
-    slots.first().map(kind).transpose()
-}
-
-/// Reads the type of a marker in the form that every broker writes, 78 bytes that differ in few places; `None` for any
-/// other control batch.
-///
-/// | at | bytes | |
-/// |---|---|---|
-/// | 61 | `20` | the record's length, 16 |
-/// | 62 | `00 00 00` | attributes, timestamp delta, offset delta |
-/// | 65 | `08 00 00 00 ..` | the key: 4 bytes, version 0, and the kind |
-/// | 70 | `0c ..` | the value: 6 bytes |
-/// | 77 | `00` | no headers |
-fn plain_marker_type(batch: &[u8], header: &BatchHeader) -> Option<ControlType> {
-    let is_plain = header.magic == 2
-        && header.attributes.codec_id() == 0
-        && header.records_count == Some(1)
-        && header.size == batch.len();
-    match batch.get(RECORD_BATCH_OVERHEAD..)? {
-        &[0x20, 0, 0, 0, 8, 0, 0, 0, kind, 12, _, _, _, _, _, _, 0] if is_plain => {
-            Some(ControlType::from_id(kind.into()))
-        }
-        _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::records::builder::{BatchOptions, end_transaction};
-
-    /// Every marker that differs from a broker's in one byte: what is read at a glance is what the decoder reads.
-    #[test]
-    fn markers_at_a_glance() {
-        let options = BatchOptions {
-            producer_id: 9,
-            producer_epoch: 3,
-            ..BatchOptions::default()
-        };
-        let mut seen = 0;
-        for kind in [ControlType::Abort, ControlType::Commit] {
-            let mut batch = Vec::new();
-            end_transaction(options, 1000, kind, 7, &mut batch).unwrap();
-            let header = BatchHeader::parse(&batch).unwrap().unwrap();
-            assert_eq!(plain_marker_type(&batch, &header), Some(kind));
-            assert_eq!(marker_type(&batch, &header).unwrap(), Some(kind));
-            for at in RECORD_BATCH_OVERHEAD..batch.len() {
-                for byte in 0..=u8::MAX {
-                    let mut other = batch.clone();
-                    other[at] = byte;
-                    if let Some(kind) = plain_marker_type(&other, &header) {
-                        seen += 1;
-                        let decoded = decoded_marker_type(&other, &header);
-                        assert_eq!(decoded.unwrap(), Some(kind), "{at}: {byte}");
-                    }
-                }
-            }
-            let cut = &batch[..batch.len() - 1];
-            assert_eq!(plain_marker_type(cut, &header), None);
-            let two = BatchHeader {
-                records_count: Some(2),
-                ..header.clone()
-            };
-            assert_eq!(plain_marker_type(&batch, &two), None);
-        }
-        assert!(seen > 2 * 256, "the kind's byte, and the value's");
-    }
 }

@@ -1,28 +1,22 @@
-//! Iterates over the batch headers of a `.log` with exactly Kafka's checks ([`BatchHeader::in_file`]), so that recovery
-//! stops where Kafka's does.
+//! The policy with exactly Kafka's checks ([`BatchHeader::in_file`]), so that recovery stops where Kafka's does; and the
+//! one for copies of a log, which stops nowhere.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::ahead::Ahead;
+use super::batches::{Batches, CURRENT_MAGIC, Policy, unknown_magic};
 use super::entries::EntryOffset;
-use super::search::{BatchSpan, search_for_offset};
+use super::neighbours::Neighbours;
 use super::source::{Access, SegmentSource};
-use crate::compress::DecodeLimit;
-use crate::error::{Error, FaultKind, Result};
-use crate::format::batch::{BatchHeader, LENGTH_AT, LOG_OVERHEAD, RECORD_BATCH_OVERHEAD};
+use crate::error::{Error, Result};
+use crate::format::batch::{BatchHeader, HEADER_SIZE_UP_TO_MAGIC, MAGIC_AT, RECORD_BATCH_OVERHEAD};
 use crate::io::storage::ReadFile;
-use crate::records::control::EndTransaction;
-use crate::records::legacy;
 use crate::types::{Offset, Position};
 
-/// The longest control batch that is taken into memory; a marker has 78 bytes.
-const MAX_MARKER: usize = 1 << 20;
-
-/// The batches of a `.log`.
+/// Kafka's rules for coming to the next batch.
 #[derive(Debug)]
-pub(crate) struct LogWalk {
-    file: Arc<dyn ReadFile>,
-    source: SegmentSource,
+pub(crate) struct KafkaPolicy {
     position: Position,
     /// Threads that compute checksums ahead.
     ahead: Option<Ahead>,
@@ -30,92 +24,89 @@ pub(crate) struct LogWalk {
     sound: Option<Position>,
 }
 
-impl LogWalk {
-    /// Begins at `position` of the first `end` bytes.
-    ///
-    /// # Errors
-    /// `CorruptRecord` for a file longer than Kafka's positions reach.
-    pub(crate) fn new(
-        file: Arc<dyn ReadFile>,
-        position: Position,
-        end: Position,
-        access: Access,
-    ) -> Result<Self> {
-        Ok(Self {
-            source: SegmentSource::over(Arc::clone(&file), end, access)?,
-            file,
-            position,
-            ahead: None,
-            sound: None,
-        })
-    }
-
-    /// Starts threads that compute all checksums from here on, if there is enough to read.
-    pub(crate) fn sum_ahead(&mut self) {
-        self.ahead = Ahead::start(&self.file, self.position, self.source.planned_len());
-        if self.ahead.is_some() {
-            self.source.expect(Access::Headers);
-        }
-    }
-
-    /// Position of the next batch.
-    #[must_use]
-    pub(crate) const fn position(&self) -> Position {
+impl Policy for KafkaPolicy {
+    fn position(&self) -> Position {
         self.position
     }
 
-    /// Continues at `position`.
-    pub(crate) fn seek(&mut self, position: Position) {
-        self.position = position;
-        self.ahead = None;
-    }
-
-    /// Reads up to `wanted` bytes from `position`.
-    ///
-    /// # Errors
-    /// `Io`.
-    pub(crate) fn bytes(&mut self, position: Position, wanted: usize) -> Result<&[u8]> {
-        let room = usize::try_from(self.source.planned_len().saturating_sub(position));
-        let room = room.unwrap_or(usize::MAX);
-        self.source.bytes(position, wanted.min(room))
-    }
-
-    /// Says where a fault of the batch at `position` is.
-    #[must_use]
-    pub(crate) fn locate(&self, position: Position, error: Error) -> Error {
-        let error = error.shift(self.file.origin(position));
-        error.at(self.file.path())
-    }
-
-    /// An error with the file's name.
-    pub(crate) fn named(&self, error: Error) -> Error {
-        error.at(self.file.path())
-    }
-
-    /// The next batch's position and header; its bytes are all there.
-    ///
     /// # Errors
     /// `CorruptRecord` for a length below the smallest; `Io`.
-    pub(crate) fn next_batch(&mut self) -> Result<Option<(Position, BatchHeader)>> {
+    fn next_into(
+        &mut self,
+        source: &mut SegmentSource,
+        header: &mut BatchHeader,
+    ) -> Result<Option<Position>> {
         let position = self.position;
-        if let Some(header) = self.next_sound()? {
-            self.position = position.saturating_add(header.size as u64);
+        if let Some(sound) = self.next_sound()? {
             self.sound = Some(position);
-            return Ok(Some((position, header)));
+            *header = sound;
+        } else {
+            let left = source.planned_len().saturating_sub(position);
+            if left == 0 {
+                return Ok(None);
+            }
+            let head = source.bytes(position, RECORD_BATCH_OVERHEAD)?;
+            let found = BatchHeader::in_file(head, left);
+            let found = found.map_err(|error| source.locate(position, error))?;
+            let Some(found) = found else {
+                return Ok(None);
+            };
+            *header = found;
         }
-        let left = self.source.planned_len().saturating_sub(position);
-        if left == 0 {
-            return Ok(None);
-        }
-        let head = self.bytes(position, RECORD_BATCH_OVERHEAD)?;
-        let header = BatchHeader::in_file(head, left);
-        let Some(header) = header.map_err(|error| self.locate(position, error))? else {
-            return Ok(None);
-        };
         self.position = position.saturating_add(header.size as u64);
-        Ok(Some((position, header)))
+        Ok(Some(position))
+    }
+}
+
+/// Kafka's rules where all of a file must be whole batches.
+#[derive(Debug)]
+pub(crate) struct CopyPolicy {
+    kafka: KafkaPolicy,
+    neighbours: Option<Neighbours>,
+}
+
+impl Policy for CopyPolicy {
+    fn position(&self) -> Position {
+        self.kafka.position
     }
 
+    /// # Errors
+    /// `CorruptRecord` for anything but a batch, `UnsupportedFormat` for a magic above 2; `Io`.
+    fn next_into(
+        &mut self,
+        source: &mut SegmentSource,
+        header: &mut BatchHeader,
+    ) -> Result<Option<Position>> {
+        let Some(position) = self.kafka.next_into(source, header)? else {
+            let position = self.kafka.position;
+            let left = source.planned_len().saturating_sub(position);
+            if left == 0 {
+                return Ok(None);
+            }
+            let found = format_args!("{left} bytes");
+            let error = Error::corrupt("batch", 0, "a whole batch", found);
+            return Err(source.locate(position, error));
+        };
+        if let Some(neighbours) = &mut self.neighbours {
+            source.ensure_valid(position, header)?;
+            let fits = neighbours.ensure_fits(header);
+            fits.map_err(|error| source.locate(position, error))?;
+            neighbours.floor = header.next_offset();
+        }
+        // The header says 2 for any magic above.
+        match source
+            .bytes(position, HEADER_SIZE_UP_TO_MAGIC)?
+            .get(MAGIC_AT)
+        {
+            Some(&magic) if magic > CURRENT_MAGIC => {
+                Err(source.locate(position, unknown_magic(magic)))
+            }
+            _ => Ok(Some(position)),
+        }
+    }
+}
+
+impl KafkaPolicy {
     /// The next batch's header, where its checksum was made ahead and is right.
     #[inline]
     fn next_sound(&mut self) -> Result<Option<BatchHeader>> {
@@ -128,109 +119,64 @@ impl LogWalk {
         }
         Ok(header)
     }
+}
 
-    /// Holds the offsets of the batch at `position` against what comes before it, which ends at `floor`, and the next
-    /// segment: no checksum covers a base offset, and a writer may set a last offset that is wrong.
+impl Batches<KafkaPolicy> {
+    /// The batches of the first `end` bytes, from `position` on.
     ///
     /// # Errors
-    /// `CorruptRecord` where they overlap.
-    pub(crate) fn ensure_in_order(
-        &self,
+    /// `CorruptRecord` for a file longer than Kafka's positions reach.
+    pub(crate) fn of_file(
+        file: Arc<dyn ReadFile>,
         position: Position,
-        header: &BatchHeader,
-        (floor, next_base_offset): (Offset, Option<Offset>),
-    ) -> Result<()> {
-        let (base, last) = (header.base_offset, header.last_offset());
-        let (what, expected, found) = match next_base_offset {
-            _ if base < floor => (
-                "base offset",
-                format!("above {}", floor.saturating_sub(1)),
-                base,
-            ),
-            _ if header.next_offset() <= base => ("last offset", format!("{base} or more"), last),
-            Some(next) if last >= next => {
-                let expected = format!("below {next}, where the next segment begins");
-                ("last offset", expected, last)
-            }
-            _ => return Ok(()),
-        };
-        Err(self.locate(
+        end: Position,
+        access: Access,
+    ) -> Result<Self> {
+        let policy = KafkaPolicy {
             position,
-            Error::corrupt_of(FaultKind::Order, what, 0, expected, found),
-        ))
+            ahead: None,
+            sound: None,
+        };
+        Ok(Self::new(SegmentSource::over(file, end, access)?, policy))
     }
 
-    /// Holds the checksum of the batch at `position` against its bytes; a large one's in pieces.
+    /// Starts threads that compute all checksums from here on, if there is enough to read.
+    pub(crate) fn sum_ahead(&mut self) {
+        let (begin, end) = (self.position(), self.source.planned_len());
+        self.policy.ahead = (self.source.file()).and_then(|file| Ahead::start(file, begin, end));
+        if self.policy.ahead.is_some() {
+            self.source.expect(Access::Headers);
+        }
+    }
+
+    /// Continues at `position`.
+    pub(crate) fn seek(&mut self, position: Position) {
+        self.policy.position = position;
+        self.policy.ahead = None;
+    }
+
+    /// The same batches, for a copy of the log: every byte must belong to one, and between `neighbours`, if they are
+    /// given, each must fit and have the right checksum.
+    pub(crate) fn whole(self, neighbours: Option<Neighbours>) -> Batches<CopyPolicy> {
+        let kafka = self.policy;
+        Batches::new(self.source, CopyPolicy { kafka, neighbours })
+    }
+
+    /// Compares the checksum of the batch at `position`, unless the threads did.
     ///
     /// # Errors
-    /// `CorruptRecord` where it differs or the batch is too short for its format; `Io`.
+    /// As [`SegmentSource::ensure_valid`].
     pub(crate) fn ensure_valid(&mut self, position: Position, header: &BatchHeader) -> Result<()> {
-        if self.sound == Some(position) {
+        if self.policy.sound == Some(position) {
             return Ok(());
         }
-        if header.is_too_short() {
-            let expected = format!("at least {}", RECORD_BATCH_OVERHEAD - LOG_OVERHEAD);
-            let found = header.size.saturating_sub(LOG_OVERHEAD);
-            let error = Error::corrupt_of(
-                FaultKind::Length,
-                "batch length",
-                LENGTH_AT as u64,
-                expected,
-                found,
-            );
-            return Err(self.locate(position, error));
-        }
-        let error = match self.source.checksum(position, header)? {
-            Some(computed) if computed == header.crc => return Ok(()),
-            Some(computed) => header.crc_fault(computed),
-            None => Error::corrupt_of(
-                FaultKind::Torn,
-                "batch",
-                0,
-                format_args!("{} bytes", header.size),
-                "an end",
-            ),
-        };
-        Err(self.locate(position, error))
-    }
-
-    /// Reads the marker in the control batch at `position`; `None` for a batch of another kind, or without records.
-    ///
-    /// # Errors
-    /// Those of [`EndTransaction::of`].
-    pub(crate) fn marker(
-        &mut self,
-        position: Position,
-        header: &BatchHeader,
-    ) -> Result<Option<EndTransaction>> {
-        if !header.is_control() {
-            return Ok(None);
-        }
-        let batch = self.bytes(position, header.size.min(MAX_MARKER))?;
-        EndTransaction::of(batch, header).map_err(|error| self.locate(position, error))
-    }
-
-    /// The first offset of the batch at `position`.
-    ///
-    /// # Errors
-    /// Those of [`legacy::first_offset`], `Io`.
-    pub(crate) fn first_offset(
-        &mut self,
-        position: Position,
-        header: &BatchHeader,
-    ) -> Result<Offset> {
-        if !header.is_wrapper() {
-            return Ok(header.base_offset);
-        }
-        let batch = self.bytes(position, header.size)?;
-        let first = legacy::first_offset(batch, header, DecodeLimit::default());
-        first.map_err(|error| self.locate(position, error))
+        self.source.ensure_valid(position, header)
     }
 
     /// The offset by which the batch at `position` stands in an offset index.
     ///
     /// # Errors
-    /// Those of [`legacy::first_offset`], `Io`.
+    /// As [`SegmentSource::first_offset`].
     pub(crate) fn entry_offset(
         &mut self,
         position: Position,
@@ -239,24 +185,29 @@ impl LogWalk {
     ) -> Result<Offset> {
         match entry {
             EntryOffset::Last => Ok(header.last_offset()),
-            EntryOffset::First => self.first_offset(position, header),
+            EntryOffset::First => self.source.first_offset(position, header),
         }
     }
 
-    /// The first batch from here on that holds `target` or what follows it.
+    /// The first batch from here on that holds `target` or what follows it, by first offsets as far as they tell
+    /// (`FileRecords.searchForOffsetFromPosition`).
     ///
     /// # Errors
-    /// As [`LogWalk::next_batch`], and those of [`legacy::first_offset`].
+    /// As [`Batches::next`] and [`SegmentSource::first_offset`].
     pub(crate) fn search(&mut self, target: Offset) -> Result<Option<Position>> {
-        search_for_offset(target, || {
-            let Some((position, header)) = self.next_batch()? else {
-                return Ok(None);
-            };
-            Ok(Some(BatchSpan {
-                position,
-                first_offset: self.first_offset(position, &header)?,
-                last_offset: header.last_offset(),
-            }))
-        })
+        let holding = |before: Option<(Position, Offset)>| {
+            before
+                .filter(|&(_, last)| last >= target)
+                .map(|(position, _)| position)
+        };
+        let mut before = None;
+        while let Some((position, header)) = self.next()? {
+            match self.source.first_offset(position, &header)?.cmp(&target) {
+                Ordering::Less => before = Some((position, header.last_offset())),
+                Ordering::Equal => return Ok(Some(position)),
+                Ordering::Greater => return Ok(Some(holding(before).unwrap_or(position))),
+            }
+        }
+        Ok(holding(before))
     }
 }

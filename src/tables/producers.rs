@@ -4,7 +4,7 @@
 //! it. Nothing is written, and no producer expires: an archived log keeps its producers.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow_array::types::TimestampMillisecondType;
@@ -22,8 +22,6 @@ use crate::producers::ProducerStateManager;
 use crate::producers::entry::ProducerEntry;
 use crate::producers::replay::{Rebuilding, Replay, ReplayedLog};
 use crate::producers::snapshots::{FolderSnapshots, SnapshotFiles};
-use crate::records::control::EndTransaction;
-use crate::segment::batches::BatchCursor;
 use crate::segment::lookup::SegmentLookup;
 use crate::segment::source::Access;
 use crate::types::{NO_TIMESTAMP, Offset, TimestampMs, TimestampType};
@@ -131,7 +129,7 @@ impl Producers {
     pub(crate) fn timestamp_at(&self, offset: Offset) -> Option<TimestampMs> {
         let segment = self.log.segments().get(self.log.floor(offset))?;
         let mut lookup = SegmentLookup::open(segment).ok()?;
-        let (_, _, header) = lookup.find(offset).ok()??;
+        let (_, header) = lookup.find(offset).ok()??;
         let timestamp = match header.timestamp_type() {
             TimestampType::LogAppendTime => header.max_timestamp,
             _ => header.base_timestamp,
@@ -193,25 +191,16 @@ impl ReplayedLog for ListedBatches<'_> {
         let Some(segment) = self.0.segments().get(n) else {
             return Ok(());
         };
-        let path: &Path = &segment.path();
-        let mut source = segment.open_by_copy(Access::Headers)?;
-        let begin = self.0.start_position(n, start)?;
-        let mut cursor = BatchCursor::new(segment.bounds(), begin);
-        while let Some((position, header)) = cursor.next(&mut source)? {
+        let source = segment.open_by_copy(Access::Headers)?;
+        let mut batches = segment.batches(source, self.0.start_position(n, start)?);
+        while let Some((position, header)) = batches.next()? {
             if header.last_offset() < start {
                 continue;
             }
             if end.is_some_and(|end| header.base_offset >= end) {
                 break;
             }
-            replay.take(&header, || {
-                if !header.is_control() {
-                    return Ok(None);
-                }
-                let batch = source.bytes(position, header.size)?;
-                let marker = EndTransaction::of(batch, &header);
-                marker.map_err(|error| error.shift(position).at(path))
-            })?;
+            replay.take(&header, || batches.source.marker(position, &header))?;
         }
         Ok(())
     }

@@ -8,8 +8,9 @@ use crate::index::offset::OffsetIndex;
 use crate::io::mapping::ClosedName;
 use crate::io::storage::Storage;
 use crate::producers::replay::{Rebuilding, Replay, ReplayedLog};
+use crate::segment::batches::Batches;
 use crate::segment::source::Access;
-use crate::segment::walk::LogWalk;
+use crate::segment::walk::KafkaPolicy;
 use crate::types::{Offset, Position, TimestampMs};
 
 /// The segments of a log open for writing, to be replayed.
@@ -21,9 +22,14 @@ struct WrittenBatches<'a, S: Storage> {
 
 impl<S: Storage> WrittenBatches<'_, S> {
     /// The batches of a segment in its first `end` bytes, from `begin` on.
-    fn walk(&self, base_offset: Offset, begin: Position, end: Position) -> Result<LogWalk> {
+    fn walk(
+        &self,
+        base_offset: Offset,
+        begin: Position,
+        end: Position,
+    ) -> Result<Batches<KafkaPolicy>> {
         let name = FileName::new(base_offset, FileKind::Log).to_string();
-        LogWalk::new(self.storage.open(&name)?, begin, end, Access::Headers)
+        Batches::of_file(self.storage.open(&name)?, begin, end, Access::Headers)
     }
 
     /// Finds the batch that holds `offset`, or the one after it (`LogSegment.translateOffset`).
@@ -73,9 +79,9 @@ impl<S: Storage> ReplayedLog for WrittenBatches<'_, S> {
             return Ok(());
         };
         let mut batches = self.walk(base_offset, begin, end)?;
-        while let Some((position, header)) = batches.next_batch()? {
-            let taken = replay.take(&header, || batches.marker(position, &header));
-            taken.map_err(|error| batches.named(error))?;
+        while let Some((position, header)) = batches.next()? {
+            let taken = replay.take(&header, || batches.source.marker(position, &header));
+            taken.map_err(|error| error.at(batches.source.path()))?;
         }
         Ok(())
     }
@@ -91,7 +97,7 @@ impl<S: Storage> WritableLog<S> {
         for base_offset in log.segments.bases(offset, Offset::MAX) {
             if let Some(position) = log.translate_offset(base_offset, offset)? {
                 let end = log.segments.size(base_offset);
-                let found = log.walk(base_offset, position, end)?.next_batch()?;
+                let found = log.walk(base_offset, position, end)?.next()?;
                 return Ok(found.map(|(_, header)| header.base_offset));
             }
         }

@@ -5,10 +5,10 @@ use crate::error::{Error, Result};
 use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
 use crate::records::block::Payload;
 use crate::records::chunk::{Chunk, RecordBytes};
+use crate::records::control::{control_type, sound_control_type};
 use crate::records::parts::Size;
 use crate::records::walk::RecordDecoder;
 use crate::segment::skipping::{Skipping, ensure_decodes};
-use crate::segment::transactions::{marker_type, sound_marker_type};
 use crate::types::{Compression, Offset, Position};
 
 impl SegmentReader {
@@ -57,9 +57,9 @@ impl SegmentReader {
         if header.is_control() && header.producer_id >= 0 {
             let batch = self.source.bytes(position, header.size)?;
             let kind = if self.options.check_crcs {
-                sound_marker_type(batch, header)
+                sound_control_type(batch, header)
             } else {
-                marker_type(batch, header)
+                control_type(batch, header)
             };
             let ended = kind.and_then(|kind| match kind {
                 Some(kind) => state.given.end(header, kind),

@@ -7,15 +7,14 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::io::storage::ReadFile;
-use crate::segment::batches::{BatchCursor, Bounds};
+use crate::segment::batches::{BatchCursor, Batches, Bounds};
 use crate::segment::source::{Access, SegmentSource};
 use crate::types::Position;
 
 /// The headers of a segment, each of them well-formed and after the one before, up to the end.
 #[derive(Debug)]
 pub(crate) struct HeaderChain {
-    cursor: BatchCursor,
-    source: SegmentSource,
+    batches: Batches<BatchCursor>,
     /// Position of the header that was read last.
     last: Option<Position>,
 }
@@ -26,25 +25,25 @@ impl HeaderChain {
     /// # Errors
     /// `Io`, `Interrupted`, `CorruptRecord` for a file longer than Kafka's positions reach.
     pub(crate) fn of(file: Arc<dyn ReadFile>, size: u64, bounds: Bounds) -> Result<Option<Self>> {
-        let mut source = SegmentSource::over(file, size, Access::Headers)?;
+        let source = SegmentSource::over(file, size, Access::Headers)?;
         let bounds = Bounds {
             end: None,
             ..bounds
         };
         let begin = BatchCursor::new(bounds, 0);
-        let mut cursor = begin.clone();
+        let mut batches = Batches::new(source, begin.clone());
         loop {
-            match cursor.next(&mut source) {
+            match batches.next() {
                 Ok(Some(_)) => {}
-                Ok(None) if cursor.position() >= source.len() => break,
+                Ok(None) if batches.position() >= batches.source.len() => break,
                 Ok(None) => return Ok(None),
                 Err(error) if error.as_fault().is_some() => return Ok(None),
                 Err(error) => return Err(error),
             }
         }
+        batches.policy = begin;
         Ok(Some(Self {
-            cursor: begin,
-            source,
+            batches,
             last: None,
         }))
     }
@@ -55,7 +54,7 @@ impl HeaderChain {
     /// `Io`, `Interrupted`.
     pub(super) fn has(&mut self, position: Position) -> Result<bool> {
         while self.last.is_none_or(|last| last < position) {
-            match self.cursor.next(&mut self.source) {
+            match self.batches.next() {
                 Ok(Some((last, _))) => self.last = Some(last),
                 Ok(None) => return Ok(false),
                 // The file has changed.

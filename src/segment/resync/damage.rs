@@ -40,8 +40,9 @@ impl BatchSearch {
     /// The end of the batch whose header stands at `position`, if another whole one or the end of the file follows.
     fn seems_to_end(&mut self, position: Position) -> Result<Option<Position>> {
         let left = self.length.saturating_sub(position);
+        let bounds = self.bounds;
         let head = self.bytes(position, RECORD_BATCH_OVERHEAD)?;
-        let Some(header) = plausible(head, left).filter(|header| self.fits(header)) else {
+        let Some(header) = plausible(head, left, bounds) else {
             return Ok(None);
         };
         let end = position.saturating_add(header.size as u64);
@@ -81,8 +82,7 @@ impl BatchSearch {
         let magic = get_u8(head, MAGIC_AT).unwrap_or_default();
         let claimed = get_i32(head, LENGTH_AT).unwrap_or_default();
         let size = u64::from(claimed.unsigned_abs()).saturating_add(LOG_OVERHEAD as u64);
-        let (least, most) = self.offsets;
-        let is_here = get_i64(head, 0).is_some_and(|offset| (least..=most).contains(&offset));
+        let is_here = get_i64(head, 0).is_some_and(|offset| self.bounds.holds(offset));
         let is_length = claimed >= MIN_LENGTH && size <= self.length.saturating_sub(position);
         if magic != CURRENT_MAGIC && is_length && self.is_under(position, size, CURRENT_MAGIC)? {
             return Ok(Reason::Magic);

@@ -47,14 +47,13 @@ pub use self::lost::{Lost, Reason};
 use self::order::Span;
 use self::search::BatchSearch;
 use super::batches::{Bounds, CURRENT_MAGIC};
+use super::neighbours::Neighbours;
 use super::source::{Access, SegmentSource};
-use crate::compress::DecodeLimit;
 use crate::error::Result;
 use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
 use crate::io::interrupt;
 use crate::io::storage::ReadFile;
-use crate::records::legacy;
-use crate::types::{Offset, Position};
+use crate::types::{NO_PARTITION_LEADER_EPOCH, Offset, Position};
 
 /// Most batches whose order is decided together: some megabytes of headers.
 const RUN: usize = 1 << 16;
@@ -88,8 +87,6 @@ enum FoundAt {
 /// Walks a `.log` past damage. See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Resync {
-    /// First offset that belongs to what follows the file.
-    next_base_offset: Option<Offset>,
     source: SegmentSource,
     search: BatchSearch,
     length: u64,
@@ -101,9 +98,8 @@ pub(crate) struct Resync {
     ahead: VecDeque<UndecidedPart>,
     /// In order, to be given.
     settled: VecDeque<ResyncItem>,
-    /// The offset after the last batch that was settled, and the highest leader epoch up to there.
-    floor: Offset,
-    epoch: i32,
+    /// Bounds of the next batch, after the last one that was settled.
+    neighbours: Neighbours,
     /// Loss since that batch.
     lost: Option<Lost>,
     /// A batch's last offset is believed only if the next batch agrees.
@@ -127,17 +123,10 @@ impl Resync {
     /// # Errors
     /// `CorruptRecord` for a file longer than Kafka's positions reach.
     pub(crate) fn new(file: Arc<dyn ReadFile>, length: u64, bounds: Bounds) -> Result<Self> {
-        let next = bounds.next_base_offset.unwrap_or(Offset::MAX);
-        let offsets = (bounds.base_offset, next.saturating_sub(1));
+        let between = Neighbours::new(bounds.base_offset, bounds.next_base_offset);
         Ok(Self {
             chain: Chain::Unknown(Arc::clone(&file), bounds),
-            ..Self::between(
-                file,
-                length,
-                offsets,
-                bounds.base_offset,
-                bounds.next_base_offset,
-            )?
+            ..Self::between(file, length, between, bounds.base_offset)?
         })
     }
 
@@ -157,31 +146,28 @@ impl Resync {
         let next = offsets.1.checked_add(1).filter(|&next| next < Offset::MAX);
         Ok(Self {
             confirms_last_offsets: true,
-            ..Self::between(file, length, offsets, base_offset, next)?
+            ..Self::between(file, length, Neighbours::new(offsets.0, next), base_offset)?
         })
     }
 
     fn between(
         file: Arc<dyn ReadFile>,
         length: u64,
-        offsets: (Offset, Offset),
+        neighbours: Neighbours,
         base_offset: Offset,
-        next_base_offset: Option<Offset>,
     ) -> Result<Self> {
         Ok(Self {
             source: SegmentSource::over(Arc::clone(&file), length, Access::Records)?,
-            search: BatchSearch::new(file, length, offsets, base_offset)?,
+            search: BatchSearch::new(file, length, neighbours, base_offset)?,
             length,
             position: 0,
             is_damaged: false,
             ahead: VecDeque::new(),
             settled: VecDeque::new(),
-            floor: offsets.0,
-            epoch: -1,
+            neighbours,
             lost: None,
             confirms_last_offsets: false,
             chain: Chain::None,
-            next_base_offset,
         })
     }
 
@@ -229,8 +215,8 @@ impl Resync {
             match self.next_part()? {
                 None => {
                     let lost = self.lost.take();
-                    let next = self.next_base_offset;
-                    return Ok(lost.map(|lost| ResyncItem::Lost(lost.between(self.floor, next))));
+                    let (floor, next) = (self.neighbours.floor, self.neighbours.next_base_offset);
+                    return Ok(lost.map(|lost| ResyncItem::Lost(lost.between(floor, next))));
                 }
                 Some(UndecidedPart::Damage(position, end, reason)) => {
                     self.lose(position, end, reason);
@@ -249,11 +235,10 @@ impl Resync {
 
     fn give(&mut self, position: Position, header: BatchHeader) {
         if let Some(lost) = self.lost.take() {
-            let lost = lost.between(self.floor, Some(header.base_offset));
+            let lost = lost.between(self.neighbours.floor, Some(header.base_offset));
             self.settled.push_back(ResyncItem::Lost(lost));
         }
-        self.floor = header.next_offset();
-        self.epoch = self.epoch.max(header.partition_leader_epoch);
+        self.neighbours.pass(&header);
         self.settled.push_back(ResyncItem::Batch(position, header));
     }
 
@@ -276,7 +261,9 @@ impl Resync {
     /// Returns whether a whole batch is one of such headers, so that it stays.
     fn is_on_chain(&mut self, position: Position, header: &BatchHeader) -> Result<bool> {
         match &mut self.chain {
-            Chain::InOrder(chain) => Ok(chain.has(position)? && header.base_offset >= self.floor),
+            Chain::InOrder(chain) => {
+                Ok(chain.has(position)? && header.base_offset >= self.neighbours.floor)
+            }
             Chain::Unknown(..) | Chain::None => Ok(false),
         }
     }
@@ -285,12 +272,13 @@ impl Resync {
     /// against, nor against its last offset if that is to be confirmed.
     fn continues(&mut self, position: Position, header: &BatchHeader) -> Result<bool> {
         let epoch = header.partition_leader_epoch;
-        if header.base_offset != self.floor || (epoch != -1 && epoch < self.epoch) {
+        if header.base_offset != self.neighbours.floor || !self.neighbours.admits_epoch(epoch) {
             return Ok(false);
         }
+        let rises = epoch > self.neighbours.epoch;
         if !self.confirms_last_offsets {
             let end = position.saturating_add(header.size as u64);
-            if epoch <= self.epoch || confirms_epoch(&mut self.source, end, epoch)? {
+            if !rises || confirms_epoch(&mut self.source, end, epoch)? {
                 return Ok(true);
             }
         }
@@ -309,11 +297,9 @@ impl Resync {
             UndecidedPart::Damage(..) => None,
         });
         Ok(next.is_none_or(|next| {
-            let its = next.partition_leader_epoch;
-            let is_epoch_confirmed = epoch <= self.epoch || its == -1 || its >= epoch;
-            let is_last_confirmed =
-                !self.confirms_last_offsets || next.base_offset > header.last_offset();
-            is_last_confirmed && is_epoch_confirmed
+            let after = Neighbours::after(header);
+            (!rises || after.admits_epoch(next.partition_leader_epoch))
+                && (!self.confirms_last_offsets || next.base_offset >= after.floor)
         }))
     }
 
@@ -338,11 +324,8 @@ impl Resync {
             };
         }
         let fits = |header: &BatchHeader| {
-            stays.as_ref().is_none_or(|(_, stays)| {
-                let epoch = stays.partition_leader_epoch;
-                header.last_offset() < stays.base_offset
-                    && (epoch == -1 || header.partition_leader_epoch <= epoch)
-            })
+            let stays = stays.as_ref();
+            stays.is_none_or(|(_, stays)| Neighbours::after(header).admits(stays))
         };
         let spans: Vec<Span> = run
             .iter()
@@ -351,7 +334,7 @@ impl Resync {
                 UndecidedPart::Batch(..) | UndecidedPart::Damage(..) => None,
             })
             .collect();
-        let mut kept = order::kept(&spans, self.floor, self.epoch).into_iter();
+        let mut kept = order::kept(&spans, self.neighbours).into_iter();
         for part in run {
             match part {
                 UndecidedPart::Damage(position, end, reason) => self.lose(position, end, reason),
@@ -424,13 +407,14 @@ impl Resync {
     ) -> Result<UndecidedPart> {
         let end = position.saturating_add(header.size as u64);
         if header.is_wrapper() {
-            let batch = self.source.bytes(position, header.size)?;
-            match legacy::first_offset(batch, &header, DecodeLimit::default()) {
+            match self.source.first_offset(position, &header) {
                 Ok(first) => {
                     let last = header.last_offset();
                     match i32::try_from(last.wrapping_sub(first)) {
                         // Offsets of magic 0 that contradict their wrapper's say nothing about its place.
-                        Ok(delta) if header.magic == 0 && (delta < 0 || first < self.floor) => {}
+                        Ok(delta)
+                            if header.magic == 0
+                                && (delta < 0 || first < self.neighbours.floor) => {}
                         Ok(delta @ 0..) => {
                             header.base_offset = first;
                             header.last_offset_delta = delta;
@@ -446,7 +430,7 @@ impl Resync {
                 Err(error) => return Err(error),
             }
         }
-        if !self.search.fits(&header) || header.partition_leader_epoch < -1 {
+        if !self.search.bounds.admits(&header) {
             return Ok(UndecidedPart::Damage(position, end, Reason::Order));
         }
         Ok(UndecidedPart::Batch(position, header))
@@ -502,6 +486,6 @@ pub(super) fn confirms_epoch(
     let next = next.filter(|next| next.magic == CURRENT_MAGIC);
     Ok(next.is_some_and(|next| {
         let its = next.partition_leader_epoch;
-        its == -1 || its >= epoch
+        its == NO_PARTITION_LEADER_EPOCH || its >= epoch
     }))
 }

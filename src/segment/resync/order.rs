@@ -8,7 +8,10 @@
 //! exactly the space of the one batch between them), then the run with the lowest end offset, then the one that ends
 //! first in the file.
 
+use std::collections::BTreeMap;
+
 use crate::format::batch::BatchHeader;
+use crate::segment::neighbours::Neighbours;
 use crate::types::Offset;
 
 /// Offsets and leader epoch of a batch, which determine order.
@@ -66,49 +69,41 @@ impl OrderedRun {
     }
 }
 
-/// The best run for every prefix of ranks (a Fenwick tree), and for every rank.
-struct Best {
-    prefix: Vec<OrderedRun>,
-    rank: Vec<OrderedRun>,
+/// The best run that ends with each last offset, and among those up to it.
+#[derive(Default)]
+struct BestRuns {
+    ending: BTreeMap<Offset, OrderedRun>,
+    /// Only runs that are better than all that end lower.
+    rising: BTreeMap<Offset, OrderedRun>,
 }
 
-impl Best {
-    fn new(ranks: usize) -> Self {
-        let none = vec![OrderedRun::default(); ranks.saturating_add(1)];
-        Self {
-            rank: none.clone(),
-            prefix: none,
+impl BestRuns {
+    fn add(&mut self, last: Offset, run: OrderedRun) {
+        let ending = self.ending.entry(last).or_default();
+        *ending = ending.better(run);
+        if !run.is_better(self.up_to(last)) {
+            return;
         }
+        while let Some((&later, _)) = (self.rising.range(last..))
+            .next()
+            .filter(|(_, later)| run.is_better(**later))
+        {
+            self.rising.remove(&later);
+        }
+        self.rising.insert(last, run);
     }
 
-    fn add(&mut self, rank: usize, run: OrderedRun) {
-        if let Some(place) = self.rank.get_mut(rank) {
-            *place = place.better(run);
-        }
-        let mut at = rank.saturating_add(1);
-        while let Some(place) = self.prefix.get_mut(at) {
-            *place = place.better(run);
-            at = at.saturating_add(at & at.wrapping_neg());
-        }
-    }
-
-    /// Of the first `ranks` ranks.
-    fn below(&self, ranks: usize) -> OrderedRun {
-        let mut best = OrderedRun::default();
-        let mut at = ranks;
-        while at > 0 {
-            best = best.better(self.prefix.get(at).copied().unwrap_or_default());
-            at &= at.saturating_sub(1);
-        }
-        best
+    /// The best run whose last offset is this one or lower.
+    fn up_to(&self, last: Offset) -> OrderedRun {
+        let below = self.rising.range(..=last).next_back();
+        below.map_or_else(OrderedRun::default, |(_, run)| *run)
     }
 }
 
-/// Selects which of `spans`, in file order, to keep after `floor`, below which no batch may begin, and `epoch`, the
-/// highest so far.
-pub(super) fn kept(spans: &[Span], floor: Offset, epoch: i32) -> Vec<bool> {
-    let mut kept = by_offset(spans, floor);
-    by_epoch(spans, epoch, &mut kept);
+/// Selects which of `spans`, in file order, to keep after what comes before them.
+pub(super) fn kept(spans: &[Span], after: Neighbours) -> Vec<bool> {
+    let mut kept = by_offset(spans, after.floor);
+    by_epoch(spans, after.epoch, &mut kept);
     kept
 }
 
@@ -125,10 +120,7 @@ fn by_offset(spans: &[Span], floor: Offset) -> Vec<bool> {
     {
         return vec![true; spans.len()];
     }
-    let mut lasts: Vec<Offset> = spans.iter().map(|span| span.last).collect();
-    lasts.sort_unstable();
-    lasts.dedup();
-    let mut best = Best::new(lasts.len());
+    let mut best = BestRuns::default();
     let mut runs: Vec<OrderedRun> = Vec::with_capacity(spans.len());
     let mut before = vec![0u32; spans.len()];
     for (n, span) in spans.iter().enumerate() {
@@ -137,15 +129,10 @@ fn by_offset(spans: &[Span], floor: Offset) -> Vec<bool> {
             runs.push(OrderedRun::default());
             continue;
         }
-        let ranks = lasts.partition_point(|&last| last < span.first);
-        let mut from = best.below(ranks);
+        let before_it = span.first.saturating_sub(1);
+        let mut from = best.up_to(before_it);
         // A seam with the batch that ends right before, if any run ends with such a one.
-        let meets = match ranks.checked_sub(1) {
-            Some(rank) if lasts.get(rank).copied() == span.first.checked_sub(1) => {
-                best.rank.get(rank).copied().unwrap_or_default()
-            }
-            _ => OrderedRun::default(),
-        };
+        let meets = best.ending.get(&before_it).copied().unwrap_or_default();
         if meets.end > 0 || span.first == floor {
             from = from.better(with_seam(meets));
         }
@@ -169,7 +156,7 @@ fn by_offset(spans: &[Span], floor: Offset) -> Vec<bool> {
             *place = from.end;
         }
         runs.push(run);
-        best.add(lasts.partition_point(|&last| last < span.last), run);
+        best.add(span.last, run);
     }
     trace(spans, &runs, &before)
 }
@@ -257,7 +244,7 @@ mod tests {
     }
 
     fn lost(offsets: &[(i64, i64)], floor: i64) -> Vec<usize> {
-        let kept = kept(&spans(offsets), floor, -1);
+        let kept = kept(&spans(offsets), Neighbours::new(floor, None));
         (0..offsets.len()).filter(|&n| !kept[n]).collect()
     }
 
@@ -353,7 +340,7 @@ mod tests {
                 .map(u32::count_ones)
                 .max()
                 .unwrap();
-            let kept = kept(&spans(&all), 3, -1);
+            let kept = kept(&spans(&all), Neighbours::new(3, None));
             let subset = kept
                 .iter()
                 .rev()
@@ -377,7 +364,13 @@ mod tests {
                     crc: 0,
                 })
                 .collect();
-            kept(&spans, 0, 1)
+            kept(
+                &spans,
+                Neighbours {
+                    epoch: 1,
+                    ..Neighbours::new(0, None)
+                },
+            )
         };
         assert_eq!(with(&[1, 1, 9, 1, 2]), [true, true, false, true, true]);
         assert_eq!(with(&[1, 0, 1, -1, 2]), [true, false, true, true, true]);

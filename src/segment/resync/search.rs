@@ -10,14 +10,15 @@ use std::sync::Arc;
 use super::sums::RangeChecksums;
 use crate::error::{Error, Result};
 use crate::format::batch::{
-    ATTRIBUTES_AT, BatchHeader, HEADER_SIZE_UP_TO_MAGIC, LENGTH_AT, LOG_OVERHEAD, MAGIC_AT,
-    MIN_LENGTH, RECORD_BATCH_OVERHEAD,
+    ATTRIBUTES_AT, BatchHeader, HEADER_SIZE_UP_TO_MAGIC, LENGTH_AT, MAGIC_AT, MIN_LENGTH,
+    RECORD_BATCH_OVERHEAD,
 };
 use crate::format::cursor::{get_i32, get_i64, get_u8};
 use crate::io::file::read_into;
 use crate::io::interrupt;
 use crate::io::storage::ReadFile;
 use crate::segment::batches::CURRENT_MAGIC;
+use crate::segment::neighbours::Neighbours;
 use crate::segment::source::{Access, SegmentSource};
 use crate::types::{Offset, Position};
 
@@ -29,8 +30,8 @@ const WINDOW: usize = 256 << 10;
 pub(super) struct BatchSearch {
     file: Arc<dyn ReadFile>,
     pub(super) length: u64,
-    /// First and last offset that a batch of the segment may have.
-    pub(super) offsets: (Offset, Offset),
+    /// Offsets that a batch of the segment may have.
+    pub(super) bounds: Neighbours,
     /// Base offset of the segment.
     base_offset: Offset,
     /// The last offset of the batch that was found last.
@@ -48,14 +49,14 @@ impl BatchSearch {
     pub(super) fn new(
         file: Arc<dyn ReadFile>,
         length: u64,
-        offsets: (Offset, Offset),
+        bounds: Neighbours,
         base_offset: Offset,
     ) -> Result<Self> {
         Ok(Self {
             far: SegmentSource::over(Arc::clone(&file), length, Access::Headers)?,
             file,
             length,
-            offsets,
+            bounds,
             base_offset,
             last_offset: base_offset,
             window: Vec::new(),
@@ -134,8 +135,7 @@ impl BatchSearch {
     pub(super) fn batch_at(&mut self, position: Position) -> Result<Option<BatchHeader>> {
         let left = self.length.saturating_sub(position);
         let head = self.far.bytes(position, RECORD_BATCH_OVERHEAD)?;
-        let header = plausible(head, left).filter(|header| self.fits(header));
-        let Some(header) = header else {
+        let Some(header) = plausible(head, left, self.bounds) else {
             return Ok(None);
         };
         let end = position.saturating_add(header.size as u64);
@@ -215,9 +215,8 @@ impl BatchSearch {
                     continue;
                 }
                 let position = from.saturating_add(place as u64);
-                if let Some(header) = plausible(head, self.length.saturating_sub(position))
-                    && self.fits(&header)
-                {
+                let left = self.length.saturating_sub(position);
+                if let Some(header) = plausible(head, left, self.bounds) {
                     return Ok(Some((position, header)));
                 }
             }
@@ -229,32 +228,19 @@ impl BatchSearch {
     /// By offset, length and magic: two comparisons for nearly every place.
     #[inline]
     fn is_ruled_out(&self, head: &[u8]) -> bool {
-        let (least, most) = self.offsets;
-        get_i64(head, 0).is_none_or(|offset| offset < least || offset > most)
+        get_i64(head, 0).is_none_or(|offset| !self.bounds.holds(offset))
             || get_u8(head, MAGIC_AT).is_none_or(|magic| magic > CURRENT_MAGIC)
             || get_i32(head, LENGTH_AT).is_none_or(|length| length < MIN_LENGTH)
     }
-
-    /// Returns whether its offsets could be those of the segment, and do not overflow.
-    pub(super) fn fits(&self, header: &BatchHeader) -> bool {
-        let (least, most) = self.offsets;
-        header.base_offset >= least
-            && header.last_offset() <= most
-            && header.next_offset() > header.base_offset
-    }
 }
 
-/// The header at `head`, if the file has a whole batch of it with `left` bytes from there on.
-pub(super) fn plausible(head: &[u8], left: u64) -> Option<BatchHeader> {
-    let length = get_i32(head, LENGTH_AT)?;
-    let size = u64::from(length.unsigned_abs()).saturating_add(LOG_OVERHEAD as u64);
-    if length < MIN_LENGTH || size > left {
-        return None;
-    }
+/// The header at `head`, if the file has a whole batch of it with `left` bytes from there on, and it could be one of a
+/// segment with these `bounds`.
+pub(super) fn plausible(head: &[u8], left: u64, bounds: Neighbours) -> Option<BatchHeader> {
+    BatchHeader::size_in_file(head, left).ok()??;
     let header = BatchHeader::parse(head).ok()??;
     let is_possible = header.magic <= CURRENT_MAGIC
-        && header.partition_leader_epoch >= -1
-        && header.last_offset() >= header.base_offset
+        && bounds.admits(&header)
         && header.records_count.is_none_or(|count| {
             i64::from(count) <= i64::from(header.last_offset_delta).saturating_add(1)
         });

@@ -5,15 +5,16 @@ use crate::error::{Error, Result};
 use crate::format::batch::BatchHeader;
 use crate::format::entry::TimestampOffset;
 use crate::io::storage::Storage;
+use crate::segment::batches::Batches;
 use crate::segment::source::Access;
-use crate::segment::walk::LogWalk;
+use crate::segment::walk::KafkaPolicy;
 use crate::types::{NO_TIMESTAMP, Offset, Position, TimestampMs};
 
 impl<S: Storage> WritableSegment<S> {
     /// Finds the batch that holds `offset` or the first offset after it (`LogSegment.translateOffset`).
     ///
     /// # Errors
-    /// Those of opening the offset index, and of [`LogWalk::search`].
+    /// Those of opening the offset index, and of [`Batches::search`].
     pub fn translate_offset(&mut self, offset: Offset) -> Result<Option<Position>> {
         let entry = self.offset_index.get()?.lookup(offset)?;
         let from = Position::try_from(entry.position).unwrap_or_default();
@@ -38,7 +39,7 @@ impl<S: Storage> WritableSegment<S> {
         };
         let mut batches = self.walk(from, self.size(), Access::Headers)?;
         let mut last = None;
-        while let Some(batch) = batches.next_batch()? {
+        while let Some(batch) = batches.next()? {
             last = Some(batch);
         }
         Ok(last)
@@ -86,7 +87,7 @@ impl<S: Storage> WritableSegment<S> {
         &mut self,
         start_offset: Offset,
         max_position: Position,
-    ) -> Result<Option<LogWalk>> {
+    ) -> Result<Option<Batches<KafkaPolicy>>> {
         let Some(from) = self.translate_offset(start_offset)? else {
             return Ok(None);
         };
@@ -137,7 +138,7 @@ impl<S: Storage> WritableSegment<S> {
         let from = Position::try_from(from).unwrap_or_default();
         let mut batches = self.walk(from, self.size(), Access::Headers)?;
         let mut largest = NO_TIMESTAMP.max(last.timestamp);
-        while let Some((_, header)) = batches.next_batch()? {
+        while let Some((_, header)) = batches.next()? {
             if header.max_timestamp > largest {
                 largest = header.max_timestamp;
                 last = TimestampOffset {

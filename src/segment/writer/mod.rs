@@ -19,11 +19,12 @@
 
 use std::path::Path;
 
+use super::batches::Batches;
 use super::entries::{EntryInterval, EntryOffset, largest_timestamp};
 use super::files::{name_of, rename_segment};
 use super::lazy_index::LazyIndex;
 use super::source::Access;
-use super::walk::LogWalk;
+use super::walk::KafkaPolicy;
 use crate::error::{Error, Refusal, Result};
 use crate::format::batch::BatchHeader;
 use crate::format::entry::{
@@ -266,9 +267,14 @@ impl<S: Storage> WritableSegment<S> {
     ///
     /// # Errors
     /// `Io`.
-    pub(crate) fn walk(&self, from: Position, end: Position, access: Access) -> Result<LogWalk> {
+    pub(crate) fn walk(
+        &self,
+        from: Position,
+        end: Position,
+        access: Access,
+    ) -> Result<Batches<KafkaPolicy>> {
         let file = self.storage.open(&self.name(FileKind::Log))?;
-        LogWalk::new(file, from, end, access)
+        Batches::of_file(file, from, end, access)
     }
 
     /// Appends whole batches and makes the index entries that are due; says where they begin.

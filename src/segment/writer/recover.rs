@@ -14,8 +14,9 @@ use crate::format::batch::BatchHeader;
 use crate::format::entry::{AbortedTxn, TimestampOffset};
 use crate::format::file_name::FileKind;
 use crate::io::storage::Storage;
+use crate::segment::batches::Batches;
 use crate::segment::source::Access;
-use crate::segment::walk::LogWalk;
+use crate::segment::walk::KafkaPolicy;
 use crate::types::{Offset, Position};
 
 /// Result of the recovery of a segment.
@@ -72,7 +73,7 @@ impl<S: Storage> WritableSegment<S> {
     /// and `Io`.
     pub(crate) fn recover(
         &mut self,
-        see: impl FnMut(&mut LogWalk, Position, &BatchHeader) -> Result<Option<AbortedTxn>>,
+        see: impl FnMut(&mut Batches<KafkaPolicy>, Position, &BatchHeader) -> Result<Option<AbortedTxn>>,
     ) -> Result<Recovered, RecoveryFailure> {
         self.offset_index.get()?.reset()?;
         self.time_index.get()?.reset()?;
@@ -114,7 +115,11 @@ impl<S: Storage> WritableSegment<S> {
     fn recover_batches(
         &mut self,
         progress: &mut RecoveryProgress,
-        mut see: impl FnMut(&mut LogWalk, Position, &BatchHeader) -> Result<Option<AbortedTxn>>,
+        mut see: impl FnMut(
+            &mut Batches<KafkaPolicy>,
+            Position,
+            &BatchHeader,
+        ) -> Result<Option<AbortedTxn>>,
     ) -> Result<(), RecoveryFailure> {
         let is_summed = self.checked >= self.size();
         let access = if is_summed {
@@ -126,7 +131,7 @@ impl<S: Storage> WritableSegment<S> {
         if !is_summed {
             batches.sum_ahead();
         }
-        while let Some((position, header)) = batches.next_batch()? {
+        while let Some((position, header)) = batches.next()? {
             if batches.position() > self.checked {
                 batches.ensure_valid(position, &header)?;
             }
@@ -201,14 +206,14 @@ impl<S: Storage> WritableSegment<S> {
     /// As [`WritableSegment::recover`].
     pub(crate) fn fill(
         &mut self,
-        source: &mut LogWalk,
+        source: &mut Batches<KafkaPolicy>,
         put: impl FnOnce(&str, Range<Position>) -> Result<()>,
     ) -> Result<u64, RecoveryFailure> {
         let start = source.position();
         let mut progress = RecoveryProgress::default();
         self.offset_index.get()?;
         self.time_index.get()?;
-        while let Some((position, header)) = source.next_batch()? {
+        while let Some((position, header)) = source.next()? {
             if !self.holds(header.last_offset()) {
                 source.seek(position);
                 break;

@@ -109,7 +109,7 @@ impl<S: Storage> WritableSegment<S> {
     /// `Io`, `CorruptRecord` where the first batch cannot be read.
     pub(crate) fn first_batch_timestamp(&mut self) -> Result<Option<TimestampMs>> {
         if self.first_batch_timestamp.is_none() && self.size() > 0 {
-            let first = self.walk(0, self.size(), Access::Headers)?.next_batch()?;
+            let first = self.walk(0, self.size(), Access::Headers)?.next()?;
             self.first_batch_timestamp = first.map(|(_, header)| header.max_timestamp);
         }
         Ok(self.first_batch_timestamp)

@@ -45,8 +45,8 @@ use self::meter::Meter;
 use self::output::CleanedSegments;
 use self::transactions::WalkedTransactions;
 use crate::compress::DecodeLimit;
-use crate::error::{Error, Result};
-use crate::format::batch::{BatchHeader, HEADER_SIZE_UP_TO_MAGIC, MAGIC_AT};
+use crate::error::Result;
+use crate::format::batch::BatchHeader;
 use crate::io::interrupt;
 use crate::io::storage::Storage;
 use crate::log::config::LogConfig;
@@ -55,8 +55,10 @@ use crate::records::filtered::{
     BatchFilter, BatchRetention, BatchVerdict, FilterRules, RecordFilter,
 };
 use crate::scan::offset_map::OffsetMap;
+use crate::segment::batches::Batches;
+use crate::segment::neighbours::{ANY_EPOCH, Neighbours};
 use crate::segment::source::Access;
-use crate::segment::walk::LogWalk;
+use crate::segment::walk::CopyPolicy;
 use crate::segment::writer::WritableSegment;
 use crate::tools::progress::Progress;
 use crate::types::{Offset, Position, TimestampMs};
@@ -247,13 +249,13 @@ impl Cleaner {
             let next = dirty.get(at.saturating_add(1));
             let mut segment = log.open_closed(info.base_offset)?;
             let from = segment.offset_index()?.lookup(start)?.position;
-            let mut walk =
-                SegmentBatches::new(log, &segment, Position::try_from(from).unwrap_or_default())?;
+            let from = Position::try_from(from).unwrap_or_default();
+            let mut source = batches_of(log, &segment, from, self.settings.checks_batches)?;
             segment.close_handlers();
-            while let Some((position, header)) = walk.next(self.settings.checks_batches)? {
-                let batch = walk.bytes(position, &header)?;
+            while let Some((position, header)) = source.next()? {
+                let batch = source.source.bytes(position, header.size)?;
                 let taken = batches.filter(batch, &header, &mut keys, &mut Vec::new());
-                taken.map_err(|error| walk.locate(position, error))?;
+                taken.map_err(|error| source.source.locate(position, error))?;
                 if keys.is_full {
                     return Ok(());
                 }
@@ -323,66 +325,22 @@ impl RecordFilter for KeyFilter<'_> {
     }
 }
 
-/// The batches of a segment, all of them whole.
-struct SegmentBatches {
-    walk: LogWalk,
-    size: u64,
-    /// The offset after the last batch so far; at first there is none below.
-    floor: Offset,
-    /// Base offset of the next segment.
-    next_base_offset: Offset,
-}
-
-impl SegmentBatches {
-    fn new<S: Storage>(
-        log: &WritableLog<S>,
-        segment: &WritableSegment<S>,
-        from: Position,
-    ) -> Result<Self> {
-        let size = segment.size();
-        let walk = segment.walk(from, size, Access::Records)?;
-        Ok(Self {
-            walk,
-            size,
-            floor: segment.base_offset(),
-            next_base_offset: log.base_offset_after(segment.base_offset()),
-        })
-    }
-
-    /// The next batch; nothing at the end of the segment.
-    fn next(&mut self, checks: bool) -> Result<Option<(Position, BatchHeader)>> {
-        let at = self.walk.position();
-        if at >= self.size {
-            return Ok(None);
-        }
-        let Some((position, header)) = self.walk.next_batch()? else {
-            let left = self.size.saturating_sub(at);
-            let error = Error::corrupt("batch", 0, "a whole batch", format_args!("{left} bytes"));
-            return Err(self.locate(at, error));
-        };
-        if checks {
-            self.walk.ensure_valid(position, &header)?;
-            let bounds = (self.floor, Some(self.next_base_offset));
-            self.walk.ensure_in_order(position, &header, bounds)?;
-            self.floor = header.next_offset();
-        }
-        // A walk takes any magic above 2 for 2.
-        let head = self.walk.bytes(position, HEADER_SIZE_UP_TO_MAGIC)?;
-        if let Some(&magic) = head.get(MAGIC_AT).filter(|&&magic| magic > 2) {
-            let error = Error::unsupported("magic", MAGIC_AT as u64, "0, 1 or 2", magic);
-            return Err(self.locate(position, error));
-        }
-        Ok(Some((position, header)))
-    }
-
-    /// All bytes of a batch.
-    fn bytes(&mut self, position: Position, header: &BatchHeader) -> Result<&[u8]> {
-        self.walk.bytes(position, header.size)
-    }
-
-    fn locate(&self, position: Position, error: Error) -> Error {
-        self.walk.locate(position, error)
-    }
+/// The batches of a segment, all of them whole, from `from` on.
+fn batches_of<S: Storage>(
+    log: &WritableLog<S>,
+    segment: &WritableSegment<S>,
+    from: Position,
+    checks: bool,
+) -> Result<Batches<CopyPolicy>> {
+    let base_offset = segment.base_offset();
+    // At first there is none below.
+    let neighbours = checks.then(|| Neighbours {
+        floor: base_offset,
+        epoch: ANY_EPOCH,
+        next_base_offset: Some(log.base_offset_after(base_offset)),
+    });
+    let batches = segment.walk(from, segment.size(), Access::Records)?;
+    Ok(batches.whole(neighbours))
 }
 
 /// The second half of a pass: segments are written again.
@@ -442,7 +400,7 @@ impl Pass<'_> {
             self.transactions
                 .add(log.aborted_between(base_offset, end)?);
             let modified_ms = log.segment_modified_ms(base_offset)?;
-            let source = SegmentBatches::new(log, &segment, 0)?;
+            let source = batches_of(log, &segment, 0, self.checks_batches)?;
             segment.close_handlers();
             let tombstones = Tombstones {
                 now_ms: self.now_ms,
@@ -457,7 +415,7 @@ impl Pass<'_> {
     fn write_segment<S: Storage>(
         &mut self,
         log: &WritableLog<S>,
-        mut source: SegmentBatches,
+        mut source: Batches<CopyPolicy>,
         tombstones: Tombstones,
         output: &mut CleanedSegments<S>,
     ) -> Result<()> {
@@ -468,15 +426,15 @@ impl Pass<'_> {
             self.upper_bound,
             tombstones,
         );
-        while let Some((position, header)) = source.next(self.checks_batches)? {
+        while let Some((position, header)) = source.next()? {
             interrupt::check()?;
             output.make_room(log, &header, self.now_ms)?;
-            let batch = source.bytes(position, &header)?;
+            let batch = source.source.bytes(position, header.size)?;
             let begun = output.bytes.len();
             let filtered = self
                 .batches
                 .filter(batch, &header, &mut filter, &mut output.bytes);
-            let filtered = filtered.map_err(|error| source.locate(position, error))?;
+            let filtered = filtered.map_err(|error| source.source.locate(position, error))?;
             if let Some(entry) = filter.take_entry() {
                 output.append_aborted(&entry)?;
             }

@@ -17,7 +17,7 @@ use crate::error::Result;
 use crate::format::batch::BatchHeader;
 use crate::format::control::ControlType;
 use crate::format::entry::AbortedTxn;
-use crate::segment::transactions::marker_type;
+use crate::records::control::control_type;
 use crate::types::Offset;
 
 /// An aborted transaction that a walk is in.
@@ -92,7 +92,7 @@ impl WalkedTransactions {
     }
 
     fn meet_control(&mut self, batch: &[u8], header: &BatchHeader) -> Result<Decision> {
-        Ok(match marker_type(batch, header)? {
+        Ok(match control_type(batch, header)? {
             Some(ControlType::Abort) => match self.aborted.remove(&header.producer_id) {
                 Some(ongoing) if ongoing.was_met => Decision {
                     may_go: false,

@@ -49,7 +49,7 @@ fn first_batch(segment: &LogSegment) -> Result<Option<BatchHeader>> {
         return Ok(None);
     }
     let found = SegmentLookup::open(segment)?.find(Offset::MIN)?;
-    Ok(found.map(|(_, _, header)| header))
+    Ok(found.map(|(_, header)| header))
 }
 
 fn reason(

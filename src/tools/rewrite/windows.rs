@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::vec;
 
 use super::drops::Dropping;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::format::batch::BatchHeader;
 use crate::format::entry::AbortedTxn;
 use crate::format::file_name::FileKind;
@@ -14,8 +14,10 @@ use crate::io::interrupt;
 use crate::io::overlay::Overlay;
 use crate::load::Plan;
 use crate::records::filtered::{BatchFilter, Filtered};
+use crate::segment::batches::Batches;
+use crate::segment::neighbours::{ANY_EPOCH, Neighbours};
 use crate::segment::source::Access;
-use crate::segment::walk::LogWalk;
+use crate::segment::walk::CopyPolicy;
 use crate::segment::writer::WritableSegment;
 use crate::types::{Offset, Position, TimestampMs};
 
@@ -86,7 +88,7 @@ impl Window {
 pub(super) struct LogWindows<'a> {
     plan: &'a Plan,
     segments: vec::IntoIter<&'a WritableSegment<Overlay>>,
-    walk: Option<(&'a WritableSegment<Overlay>, LogWalk)>,
+    walk: Option<(&'a WritableSegment<Overlay>, Batches<CopyPolicy>)>,
     next_offset: Offset,
     /// Bytes of the segments so far.
     pub(super) size: u64,
@@ -118,7 +120,16 @@ impl<'a> LogWindows<'a> {
             };
             let size = segment.size();
             self.size = self.size.saturating_add(size);
-            self.walk = Some((segment, segment.walk(0, size, Access::Records)?));
+            let next = self.segments.as_slice().first();
+            let neighbours = Neighbours {
+                floor: self.next_offset.max(segment.base_offset()),
+                epoch: ANY_EPOCH,
+                next_base_offset: next.map(|next| next.base_offset()),
+            };
+            let walk = segment
+                .walk(0, size, Access::Records)?
+                .whole(Some(neighbours));
+            self.walk = Some((segment, walk));
             Some(Beginning {
                 base_offset: segment.base_offset(),
                 modified_ms: self.plan.modified_ms(&segment.name(FileKind::Log)),
@@ -131,20 +142,14 @@ impl<'a> LogWindows<'a> {
         let spare = spare.unwrap_or_default();
         let mut window = spare.begin(segment.path(), begins, self.next_offset);
         while window.bytes.len() < WINDOW {
-            let Some((position, header)) = walk.next_batch()? else {
-                ensure_at_end(segment, &walk)?;
+            let Some((position, header)) = walk.next()? else {
                 return Ok(Some(window));
             };
-            walk.ensure_valid(position, &header)?;
-            let floor = self.next_offset.max(segment.base_offset());
-            let next = self.segments.as_slice().first();
-            let bounds = (floor, next.map(|next| next.base_offset()));
-            walk.ensure_in_order(position, &header, bounds)?;
             self.next_offset = header.next_offset();
             let start = window.bytes.len();
             window
                 .bytes
-                .extend_from_slice(walk.bytes(position, header.size)?);
+                .extend_from_slice(walk.source.bytes(position, header.size)?);
             window.batches.push(Placed {
                 position,
                 header,
@@ -155,16 +160,6 @@ impl<'a> LogWindows<'a> {
         self.walk = Some((segment, walk));
         Ok(Some(window))
     }
-}
-
-fn ensure_at_end(segment: &WritableSegment<Overlay>, walk: &LogWalk) -> Result<()> {
-    let left = segment.size().saturating_sub(walk.position());
-    if left == 0 {
-        return Ok(());
-    }
-    let found = format_args!("{left} bytes");
-    let error = Error::corrupt("batch", walk.position(), "a whole batch", found);
-    Err(error.at(segment.path()))
 }
 
 /// Filters windows, one after the other.

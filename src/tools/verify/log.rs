@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::format::batch::{BatchHeader, HEADER_SIZE_UP_TO_MAGIC};
 use crate::io::region::Region;
 use crate::segment::LogSegment;
-use crate::segment::batches::{BatchCursor, Bounds};
+use crate::segment::batches::{BatchCursor, Batches, Bounds};
 use crate::segment::source::{Access, SegmentSource};
 use crate::tools::rebuild::Level;
 use crate::types::{Compression, Offset, Position};
@@ -70,7 +70,7 @@ pub(super) fn check(
 ) -> Result<Summary> {
     let path = segment.path();
     let source = segment.open_by_copy(Access::Records);
-    let mut source = match source {
+    let source = match source {
         Ok(source) => source,
         Err(error) => {
             tell(error, &path, (0, None), segment.base_offset, findings)?;
@@ -78,7 +78,7 @@ pub(super) fn check(
         }
     };
     let mut walk = LogCheck::new(&path, segment, reading);
-    walk.run(&mut source, beside, (pool, batches), findings)?;
+    walk.run(source, beside, (pool, batches), findings)?;
     Ok(walk.summary)
 }
 
@@ -124,31 +124,31 @@ impl<'a> LogCheck<'a> {
 
     fn run(
         &mut self,
-        source: &mut SegmentSource,
+        source: SegmentSource,
         beside: &mut [&mut dyn CompanionFile],
         (pool, batches): (&VerifyPool, &mut BatchCheck),
         findings: &mut Findings,
     ) -> Result<()> {
-        let mut cursor = BatchCursor::new(self.bounds, 0);
+        let mut walk = Batches::new(source, BatchCursor::new(self.bounds, 0));
         let ended = loop {
-            match cursor.next(source) {
+            match walk.next() {
                 Ok(Some(batch)) => {
                     let threads = (pool, &mut *batches);
-                    self.accept(batch, source, beside, threads, findings)?;
+                    self.accept(batch, &mut walk.source, beside, threads, findings)?;
                 }
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(error),
             }
         };
         self.settle((pool, batches), findings)?;
-        let end = cursor.position();
+        let end = walk.position();
         match ended {
-            Ok(()) => self.tail(source, end, findings)?,
+            Ok(()) => self.tail(&mut walk.source, end, findings)?,
             Err(error) => {
                 self.summary.is_damaged = true;
                 let next = self.summary.next_offset;
                 tell(error, self.path, (end, None), next, findings)?;
-                let rest = (end, source.len());
+                let rest = (end, walk.source.len());
                 for each in beside.iter_mut() {
                     each.lost(rest);
                 }

@@ -15,6 +15,7 @@ use crate::format::control::ControlType;
 use crate::format::record::Record;
 use crate::io::file::about;
 use crate::io::folder::DiskFolder;
+use crate::records::control::MAX_CONTROL_BATCH;
 use crate::segment::LogSegment;
 use crate::segment::source::SegmentSource;
 use crate::types::Position;
@@ -23,8 +24,6 @@ use crate::types::Position;
 pub(super) const SUFFIX: &str = ".checkpoint";
 /// The records a controller starts from, up to 4.3.
 pub(super) const BOOTSTRAP: &str = "bootstrap.checkpoint";
-/// Control batches are small; what is larger is none of these.
-const MAX_CONTROL: usize = 1 << 20;
 
 /// Returns whether a name is that of a snapshot: 20 digits of the end offset, a dash, 10 of the epoch.
 #[must_use]
@@ -55,7 +54,7 @@ impl CompanionFile for ControlRecords {
     ) -> Result<()> {
         let kinds = if header.is_control() && !header.is_legacy() {
             kinds(
-                source.bytes(position, header.size.min(MAX_CONTROL))?,
+                source.bytes(position, header.size.min(MAX_CONTROL_BATCH))?,
                 header,
             )
         } else {

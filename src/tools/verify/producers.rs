@@ -16,13 +16,9 @@ use super::txn_index::TxnEntries;
 use crate::error::{Error, FaultKind, Result};
 use crate::format::batch::BatchHeader;
 use crate::format::entry::AbortedTxn;
-use crate::records::control::EndTransaction;
 use crate::segment::LogSegment;
 use crate::segment::source::SegmentSource;
 use crate::types::{Offset, Position};
-
-/// The longest control batch that is examined; a marker has 78 bytes.
-const MAX_MARKER: usize = 1 << 20;
 
 /// A producer's last batch of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,8 +168,7 @@ impl ProducerWalk {
         source: &mut SegmentSource,
         findings: &mut Findings,
     ) -> Result<()> {
-        let batch = source.bytes(position, header.size.min(MAX_MARKER))?;
-        let marker = match EndTransaction::of(batch, header) {
+        let marker = match source.marker(position, header) {
             Ok(Some(marker)) => marker,
             // Kafka loads no log with one (`EndTransactionMarker.deserialize`).
             Err(Error::InvalidRecord(fault)) if fault.kind == FaultKind::ControlType => {
