@@ -169,6 +169,20 @@ mod tests {
         assert_eq!(read(&empty).unwrap(), None);
     }
 
+    /// Readers of the type and of the whole marker agree, as in Kafka, on a batch whose second record is broken.
+    #[test]
+    fn the_first_record_decides() {
+        let mut batch = marker(1, 0x30);
+        batch[57..61].copy_from_slice(&2i32.to_be_bytes());
+        batch.extend_from_slice(&[0x20, 0xff]);
+        let size = i32::try_from(batch.len() - 12).unwrap();
+        batch[8..12].copy_from_slice(&size.to_be_bytes());
+        let header = BatchHeader::parse(&batch).unwrap().unwrap();
+        let kind = sound_control_type(&batch, &header).unwrap();
+        assert_eq!(kind, Some(ControlType::Commit));
+        assert!(!read(&batch).unwrap().unwrap().is_abort);
+    }
+
     #[test]
     fn refused() {
         let error = read(&marker(2, 0x30)).unwrap_err().to_string();

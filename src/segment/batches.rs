@@ -89,6 +89,7 @@ impl<P: Policy> Batches<P> {
     ///
     /// # Errors
     /// As [`Policy::next_into`].
+    #[inline]
     pub(crate) fn next(&mut self) -> Result<Option<(Position, BatchHeader)>> {
         let mut header = BatchHeader::NONE;
         let position = self.next_into(&mut header)?;
@@ -352,6 +353,9 @@ impl BatchCursor {
     }
 
     /// Returns whether the bytes after a torn-looking header show that only its length is wrong.
+    ///
+    /// [`Resync`](super::resync::Resync) would take any batch in the rest for one of the log, also one inside a value of the
+    /// batch that is being written. Here only a direct successor counts.
     fn length_lies(&self, source: &mut SegmentSource, position: Position) -> Result<bool> {
         let whole = source.len().saturating_sub(position) <= RESYNC_WINDOW as u64;
         let rest = source.bytes(position, RESYNC_WINDOW)?;

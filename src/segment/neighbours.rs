@@ -115,3 +115,72 @@ impl Neighbours {
         Error::corrupt_of(FaultKind::Order, what, at, expected, found)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_fits_or_says_why_not() {
+        let between = Neighbours {
+            floor: 10,
+            epoch: 3,
+            next_base_offset: Some(20),
+        };
+        let header = |base_offset, last_offset_delta, partition_leader_epoch| BatchHeader {
+            base_offset,
+            last_offset_delta,
+            partition_leader_epoch,
+            ..BatchHeader::NONE
+        };
+        let endless = Neighbours {
+            next_base_offset: None,
+            ..between
+        };
+        for (bounds, header, expected) in [
+            (between, header(10, 9, 3), None),
+            (between, header(12, 0, -1), None),
+            (
+                between,
+                header(9, 2, 3),
+                Some("base offset: expected at least 10"),
+            ),
+            (
+                between,
+                header(10, 10, 3),
+                Some("last offset: expected below 20"),
+            ),
+            (
+                between,
+                header(10, 0, 2),
+                Some("leader epoch: expected at least 3"),
+            ),
+            (
+                between,
+                header(10, 0, -2),
+                Some("leader epoch: expected at least 3"),
+            ),
+            (
+                endless,
+                header(Offset::MAX, 0, 3),
+                Some("and an offset after it"),
+            ),
+            (
+                Neighbours {
+                    epoch: ANY_EPOCH,
+                    ..between
+                },
+                header(10, 0, 0),
+                None,
+            ),
+        ] {
+            assert_eq!(bounds.admits(&header), expected.is_none(), "{header:?}");
+            let error = bounds.ensure_fits(&header).err().map(|e| e.to_string());
+            let said = error.unwrap_or_default();
+            assert!(said.contains(expected.unwrap_or_default()), "{said}");
+        }
+        let mut next = endless;
+        next.pass(&header(12, 2, 7));
+        assert_eq!(next, Neighbours::after(&header(12, 2, 7)));
+    }
+}

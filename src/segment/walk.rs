@@ -1,5 +1,5 @@
 //! The policy with exactly Kafka's checks ([`BatchHeader::in_file`]), so that recovery stops where Kafka's does; and the
-//! one for copies of a log, which stops nowhere.
+//! one for copies of a log, in which every byte must belong to a whole batch.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
