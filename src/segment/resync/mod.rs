@@ -112,7 +112,7 @@ pub(crate) struct Resync {
 #[derive(Debug)]
 enum Chain {
     Unknown(Arc<dyn ReadFile>, Bounds),
-    InOrder(HeaderChain),
+    InOrder(Box<HeaderChain>),
     /// Out of order, or not needed.
     None,
 }
@@ -253,7 +253,7 @@ impl Resync {
     fn has_chain(&mut self) -> Result<bool> {
         if let Chain::Unknown(file, bounds) = &self.chain {
             let found = HeaderChain::of(Arc::clone(file), self.length, *bounds)?;
-            self.chain = found.map_or(Chain::None, Chain::InOrder);
+            self.chain = found.map_or(Chain::None, |chain| Chain::InOrder(Box::new(chain)));
         }
         Ok(matches!(self.chain, Chain::InOrder(_)))
     }
