@@ -36,6 +36,8 @@ pub(crate) use write::assign;
 #[cfg(feature = "internal")]
 pub(crate) use write::set_max_timestamp;
 
+use std::fmt::Display;
+
 use super::attributes::Attributes;
 use super::crc::{Crc, crc32, crc32c};
 use super::cursor::{bytes, get_i8, get_i32, get_i64, get_u8, get_u32};
@@ -143,13 +145,7 @@ impl BatchHeader {
         };
         match usize::try_from(length) {
             Ok(size) if length >= MIN_LENGTH => Ok(size.checked_add(LOG_OVERHEAD)),
-            _ => Err(Error::corrupt_of(
-                FaultKind::Length,
-                "batch length",
-                LENGTH_AT as u64,
-                format_args!("at least {MIN_LENGTH}"),
-                length,
-            )),
+            _ => Err(wrong_length(format_args!("at least {MIN_LENGTH}"), length)),
         }
     }
 
@@ -182,16 +178,8 @@ impl BatchHeader {
             Some(0..2) => Self::as_it_stands(head),
             _ => Self::as_it_stands(head).map(|header| Self { magic: 2, ..header }),
         };
-        let expected = RECORD_BATCH_OVERHEAD;
-        let cut_off = || {
-            Error::corrupt_of(
-                FaultKind::Torn,
-                "batch header",
-                0,
-                format_args!("{expected} bytes"),
-                head.len(),
-            )
-        };
+        let expected = format_args!("{RECORD_BATCH_OVERHEAD} bytes");
+        let cut_off = || torn("batch header", expected, head.len());
         header.map(Some).ok_or_else(cut_off)
     }
 
@@ -241,13 +229,7 @@ impl BatchHeader {
                 "at least {} for magic {magic}",
                 RECORD_BATCH_OVERHEAD - LOG_OVERHEAD
             );
-            return Err(Error::corrupt_of(
-                FaultKind::Length,
-                "batch length",
-                LENGTH_AT as u64,
-                expected,
-                size.saturating_sub(LOG_OVERHEAD),
-            ));
+            return Err(wrong_length(expected, size.saturating_sub(LOG_OVERHEAD)));
         }
         let Some(h) = bytes::<RECORD_BATCH_OVERHEAD>(data, 0) else {
             return Ok(None);
@@ -519,6 +501,19 @@ impl BatchHeader {
             format_args!("{computed:#010x} over the bytes"),
         )
     }
+}
+
+/// The error for bytes that end before `what` does.
+#[cold]
+pub(crate) fn torn(what: &'static str, expected: impl Display, found: impl Display) -> Error {
+    Error::corrupt_of(FaultKind::Torn, what, 0, expected, found)
+}
+
+/// The error for the length of a batch.
+#[cold]
+pub(crate) fn wrong_length(expected: impl Display, found: impl Display) -> Error {
+    let (what, at) = ("batch length", LENGTH_AT as u64);
+    Error::corrupt_of(FaultKind::Length, what, at, expected, found)
 }
 
 #[cfg(test)]

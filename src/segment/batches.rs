@@ -9,12 +9,10 @@
 //! the end of the file by its checksum, or a healthy successor follows) is damage on the active segment too. Source:
 //! `FileLogInputStream`, `LogSegment.recover`.
 
-use std::fmt::Display;
-
 use crate::error::{Error, FaultKind, Result};
 use crate::format::batch::{
     BatchHeader, HEADER_SIZE_UP_TO_MAGIC, LENGTH_AT, LOG_OVERHEAD, MAGIC_AT, MIN_LENGTH,
-    RECORD_BATCH_OVERHEAD,
+    RECORD_BATCH_OVERHEAD, torn, wrong_length,
 };
 use crate::format::cursor::get_i32;
 use crate::io::interrupt;
@@ -411,19 +409,6 @@ fn with_length_of(bytes: &[u8]) -> Option<BatchHeader> {
     head.get_mut(LENGTH_AT..LOG_OVERHEAD)?
         .copy_from_slice(&length.to_be_bytes());
     BatchHeader::parse(&head).ok()?
-}
-
-/// The error for bytes that end before `what` does.
-#[cold]
-pub(super) fn torn(what: &'static str, expected: impl Display, found: impl Display) -> Error {
-    Error::corrupt_of(FaultKind::Torn, what, 0, expected, found)
-}
-
-/// The error for the length of a batch.
-#[cold]
-pub(super) fn wrong_length(expected: impl Display, found: impl Display) -> Error {
-    let (what, at) = ("batch length", LENGTH_AT as u64);
-    Error::corrupt_of(FaultKind::Length, what, at, expected, found)
 }
 
 /// The error for records of a magic above 2.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use crate::compress::DecodeLimit;
 use crate::error::{Error, FaultKind, Result};
-use crate::format::batch::{BatchHeader, LOG_OVERHEAD, RECORD_BATCH_OVERHEAD};
+use crate::format::batch::{BatchHeader, LOG_OVERHEAD, RECORD_BATCH_OVERHEAD, torn, wrong_length};
 use crate::io::file::read_into;
 use crate::io::interrupt;
 use crate::io::mapping::{ClosedName, Mapping};
@@ -21,7 +21,6 @@ use crate::io::storage::{ReadFile, ReadFolder};
 use crate::io::words::prefetch;
 use crate::records::control::{EndTransaction, MAX_CONTROL_BATCH};
 use crate::records::legacy;
-use crate::segment::batches::{torn, wrong_length};
 use crate::types::{Offset, Position};
 
 /// Longest `.log` Kafka opens: its positions are 32-bit (`FileRecords`).
