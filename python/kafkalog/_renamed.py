@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import sys
@@ -44,7 +45,8 @@ def with_new_names(function: str, names: Mapping[str, str], keywords: Mapping[st
     found = dict(keywords)
     for old in names.keys() & found.keys():
         new = names[old]
-        if new in found:
+        # ``dataclasses.replace`` gives every field.
+        if new in found and sys._getframe(2).f_code.co_filename != dataclasses.__file__:  # noqa: SLF001
             raise TypeError(f"{function}() got both {new!r} and {old!r}, its old name")
         warn(f"{function}(): {old} is now called {new}")
         found[new] = found.pop(old)
@@ -54,6 +56,6 @@ def with_new_names(function: str, names: Mapping[str, str], keywords: Mapping[st
 def warn(text: str) -> None:
     """Warn at the line outside this package that made the call."""
     depth, frame = 2, sys._getframe(1)  # noqa: SLF001 - the documented way to a caller
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith((_PACKAGE, dataclasses.__file__)):
         depth, frame = depth + 1, frame.f_back
     warnings.warn(text, DeprecationWarning, stacklevel=depth)

@@ -122,3 +122,7 @@ def test_frozen_and_keyword_only() -> None:
     with pytest.raises(TypeError):
         kafkalog.ReadOptions("orders")  # type: ignore[call-arg]
     assert dataclasses.replace(kafkalog.ReadOptions(threads=2), layout="view").threads == 2
+    with pytest.warns(DeprecationWarning, match="latest is now called latest_per_key") as warned:
+        changed = dataclasses.replace(kafkalog.ReadOptions(threads=2), latest=True)
+    assert changed == kafkalog.ReadOptions(threads=2, latest_per_key=True)
+    assert [each.filename for each in warned] == [__file__]
