@@ -1,7 +1,7 @@
 //! One partition open for writing.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
@@ -426,7 +426,7 @@ impl LogWriter {
 /// What would keep a broker from loading the log, or cost a whole batch.
 #[cfg(feature = "python")]
 pub(crate) fn check_load(
-    log_dirs: &[PathBuf],
+    log_dirs: &[std::path::PathBuf],
     partition: &TopicPartition,
     config: LogConfig,
 ) -> Result<()> {
