@@ -9,7 +9,7 @@ pub mod arrow {
         pub use crate::arrow::batches::BatchReader;
     }
     pub mod columns {
-        pub use crate::arrow::columns::ColumnOptions;
+        pub use crate::arrow::schema::ColumnOptions;
     }
     pub mod encode {
         pub use crate::arrow::encode::{DEFAULT_BATCH_SIZE, EncodeOptions, Encoder};

@@ -6,11 +6,10 @@ use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 
 use crate::arrow::batches::{BatchReader, batch_schema};
-use crate::arrow::columns::ColumnOptions;
 use crate::arrow::lost::lost_batch;
 use crate::arrow::parallel::ParallelReader;
 use crate::arrow::reader;
-use crate::arrow::schema::record_schema;
+use crate::arrow::schema::ColumnOptions;
 use crate::error::Result;
 use crate::scan::latest::Latest;
 use crate::scan::lost::{self, LostRange};
@@ -128,9 +127,7 @@ impl Request {
     /// The schema of its record batches.
     pub(crate) fn schema(&self) -> SchemaRef {
         match self {
-            Self::Records { columns, .. } => {
-                record_schema(&columns.columns, columns.layout, columns.unit)
-            }
+            Self::Records { columns, .. } => columns.schema(),
             Self::Batches { .. } => batch_schema(),
             Self::Tables { .. } | Self::Metadata { .. } => tables::reader::schema(),
             Self::Offsets { wanted, .. } => {

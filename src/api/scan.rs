@@ -5,8 +5,7 @@ use std::path::Path;
 
 use super::absolute_all;
 use super::reader::{RecordReader, Request};
-use crate::arrow::columns::ColumnOptions;
-use crate::arrow::schema::{Column, Layout, TimestampUnit};
+use crate::arrow::schema::{Column, ColumnOptions, Layout, TimestampUnit};
 use crate::error::Result;
 use crate::scan::latest::Latest;
 use crate::scan::plan::{

@@ -7,12 +7,14 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, ListArray, StructArray};
 use arrow_buffer::{NullBufferBuilder, ScalarBuffer};
+use arrow_schema::{DataType, Field};
 
 use super::payload::{Gathered, ascending, did_not_grow};
 use super::pool::PooledBlock;
-use super::rows::RowBytes;
+use super::rows::{RowBytes, Rows};
 use super::schema::{Layout, header_fields, header_item};
 use super::sources::{DataBuffers, SourceBytes, Sources};
+use super::value_column::{AppendError, ValueColumn};
 use super::views::{TextViews, Views};
 use crate::error::{Error, Result};
 use crate::format::record::key_text;
@@ -62,6 +64,19 @@ impl Strings {
             }
             (Self::Views(..), RowBytes::Copied(_)) => {
                 Err(Error::internal("views of bytes that are not kept"))
+            }
+        }
+    }
+
+    fn truncate(&mut self, count: usize) {
+        match self {
+            Self::Gathered(keys, values) => {
+                keys.truncate(count);
+                values.truncate(count);
+            }
+            Self::Views(keys, values) => {
+                keys.truncate(count);
+                values.truncate(count);
             }
         }
     }
@@ -119,7 +134,7 @@ impl HeadersBuilder {
     ///
     /// # Errors
     /// `OutOfMemory`; `InvalidRecord` for a slot that does not fit its source (a fault of ours, not of the data).
-    pub(crate) fn append(
+    fn append_records(
         &mut self,
         slots: &[RecordSlot],
         source: RowBytes<'_>,
@@ -183,12 +198,50 @@ impl HeadersBuilder {
         }
         Ok(points)
     }
+}
 
-    /// The column so far; begins the next one.
-    ///
-    /// # Errors
-    /// `Internal` where Arrow refuses what was built.
-    pub(crate) fn finish(&mut self, sources: &DataBuffers) -> Result<ArrayRef> {
+impl ValueColumn for HeadersBuilder {
+    fn field(&self, name: &str) -> Field {
+        Field::new(name, DataType::List(header_item(self.layout)), true)
+    }
+
+    fn append(&mut self, rows: &mut Rows<'_>) -> Result<(), AppendError> {
+        if self.append_records(rows.slots, rows.bytes, rows.sources)? {
+            rows.point();
+        }
+        Ok(())
+    }
+
+    /// Roughly the bytes that they take in their source.
+    fn bytes(&self, slots: &[RecordSlot], source: &[u8], most: usize) -> usize {
+        let mut total = slots.len().saturating_mul(4);
+        if slots.iter().fold(0, |any, slot| any | slot.headers_count) != 0 {
+            for slot in slots {
+                if total > most {
+                    break;
+                }
+                total = total.saturating_add(size(slot, source));
+            }
+        }
+        total
+    }
+
+    fn keeps_source(&self) -> bool {
+        self.layout == Layout::View
+    }
+
+    fn truncate(&mut self, rows: usize) {
+        if rows < self.rows {
+            let ends = self.ends.values::<i32>();
+            let count = ends.get(rows).map_or(0, |end| end.unsigned_abs());
+            self.count = count as usize;
+            self.rows = rows;
+            self.nulls.truncate(rows);
+            self.strings.truncate(self.count);
+        }
+    }
+
+    fn finish(&mut self, sources: &DataBuffers) -> Result<ArrayRef> {
         self.reserve(0);
         let len = self.rows.saturating_add(1);
         let next = Self {
@@ -219,8 +272,7 @@ fn offset(count: usize) -> Result<i32> {
 }
 
 /// Bytes that the headers of a record add to an Arrow batch: about what they take in its source.
-#[must_use]
-pub(crate) fn size(slot: &RecordSlot, source: &[u8]) -> usize {
+fn size(slot: &RecordSlot, source: &[u8]) -> usize {
     let start = slot.headers_start as usize;
     let mut at = start;
     for _ in 0..slot.headers_count.saturating_mul(2) {
@@ -288,7 +340,7 @@ mod tests {
                 Layout::View => RowBytes::Kept(kept),
             };
             if column
-                .append(&[slot(0), slot(4)], bytes, &mut sources)
+                .append_records(&[slot(0), slot(4)], bytes, &mut sources)
                 .unwrap()
             {
                 sources.point(kept.number());

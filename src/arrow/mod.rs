@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`schema`] | the table of all columns |
 //! | [`rows`] | records on their way into columns |
+//! | [`value_column`] | the trait of all columns of records |
 //! | [`pool`] | 64-byte aligned memory, reused when a consumer drops a batch |
 //! | [`fixed`] | columns of values of one width |
 //! | [`payload`] | keys and values that are copied |
@@ -36,4 +37,5 @@ pub(crate) mod rows;
 pub(crate) mod schema;
 pub(crate) mod sources;
 pub(crate) mod text;
+pub(crate) mod value_column;
 pub(crate) mod views;

@@ -13,8 +13,9 @@ use std::time::Duration;
 
 use arrow_array::RecordBatch;
 
-use super::columns::{ColumnOptions, FULL};
+use super::columns::FULL;
 use super::reader::{RangeReader, ReadProgress};
+use super::schema::ColumnOptions;
 use crate::error::{Error, Result};
 use crate::io::interrupt;
 use crate::io::threads::{lock, wait};

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 use arrow_array::RecordBatch;
 
-use super::columns::{ColumnOptions, Columns};
+use super::columns::Columns;
+use super::schema::ColumnOptions;
 use crate::error::{Error, Result};
-use crate::records::RecordSlot;
 use crate::records::arena::Arena;
 use crate::records::chunk::Chunk;
 use crate::scan::lost::LostRange;
@@ -16,7 +16,6 @@ use crate::segment::metrics::Metrics;
 use crate::segment::reader::{FillOutcome, ReadOptions};
 use crate::segment::resync::Lost;
 use crate::segment::source::Copying;
-use crate::types::Position;
 
 /// A batch of views keeps no more than this of what was copied or decompressed, or twice what it may hold. Without a
 /// limit, a batch of small columns of large records would keep hundreds of megabytes.
@@ -225,48 +224,31 @@ impl RangeReader {
             self.columns.limit_to_cache();
         }
         let slots = self.chunk.slots();
-        let (mut fits, bytes) = (self.columns).fits(slots, source.as_slice(), self.chunk.encoded());
+        let (fits, bytes) = (self.columns).fits(slots, source.as_slice(), self.chunk.encoded());
         let mut full = fits < slots.len();
+        let context = self.log.context();
+        let (rows, refused) = match fits {
+            0 => (0, None),
+            _ => (self.columns).append(&self.chunk, fits, bytes, context)?,
+        };
         let mut passed_over = 0;
-        if let Some((row, slot)) = self
-            .columns
-            .beyond_unit(slots.get(..fits).unwrap_or_default())
-        {
-            let position = self.chunk.position_of(row);
+        if let (Some(error), Some(slot)) = (refused, slots.get(rows)) {
+            let position = self.chunk.position_of(rows);
             if self.log.skips() {
                 self.log.lose(Lost::record(position, slot.offset));
-                (fits, passed_over) = (row, 1);
+                passed_over = 1;
             } else {
-                self.failed = Some(self.beyond_unit(position, slot));
-                (fits, full) = (row, true);
+                let error = error.shift(position).for_offset(slot.offset);
+                self.failed = Some(error.at(&self.log.file()));
+                full = true;
             }
         }
-        if fits > 0 {
-            (self.columns).append(&self.chunk, fits, bytes, self.log.context())?;
-        }
-        self.done.rows = self.done.rows.saturating_add(fits as u64);
-        self.chunk.consume(fits.saturating_add(passed_over));
+        self.done.rows = self.done.rows.saturating_add(rows as u64);
+        self.chunk.consume(rows.saturating_add(passed_over));
         if full && self.columns.rows() > 0 {
             self.finish()?;
         }
         Ok(())
-    }
-
-    /// The error for a timestamp that microseconds cannot hold; Spark's Kafka source fails as well.
-    #[cold]
-    fn beyond_unit(&self, position: Position, slot: &RecordSlot) -> Error {
-        let most = i64::MAX / 1000;
-        Error::invalid(
-            "timestamp",
-            position,
-            format_args!("-{most} to {most} ms, which is what microseconds hold"),
-            format_args!(
-                "{} ms; columns without timestamp can be read",
-                slot.timestamp
-            ),
-        )
-        .for_offset(slot.offset)
-        .at(&self.log.file())
     }
 
     /// Makes a record batch of the rows so far.

@@ -1,6 +1,6 @@
 //! Records on their way into columns.
 
-use super::sources::SourceBytes;
+use super::sources::{SourceBytes, Sources};
 use crate::error::Result;
 use crate::records::RecordSlot;
 use crate::records::chunk::BatchRows;
@@ -8,7 +8,7 @@ use crate::scan::reader::Context;
 
 /// The bytes that slots count from.
 #[derive(Clone, Copy, Debug)]
-pub enum RowBytes<'a> {
+pub(crate) enum RowBytes<'a> {
     /// Columns copy what they need.
     Copied(&'a [u8]),
     /// Views may point into them.
@@ -19,7 +19,7 @@ impl<'a> RowBytes<'a> {
     /// The bytes.
     #[inline]
     #[must_use]
-    pub const fn as_slice(self) -> &'a [u8] {
+    pub(crate) const fn as_slice(self) -> &'a [u8] {
         match self {
             Self::Copied(bytes) => bytes,
             Self::Kept(source) => source.as_slice(),
@@ -28,8 +28,8 @@ impl<'a> RowBytes<'a> {
 }
 
 /// Records of one chunk that go into the batch together.
-#[derive(Clone, Copy, Debug)]
-pub struct Rows<'a> {
+#[derive(Debug)]
+pub(crate) struct Rows<'a> {
     /// The records.
     pub slots: &'a [RecordSlot],
     /// Their batches, which may continue after them.
@@ -38,15 +38,24 @@ pub struct Rows<'a> {
     pub bytes: RowBytes<'a>,
     /// Origin of the rows.
     pub context: &'a Context,
+    /// The buffers of the batch.
+    pub sources: &'a mut Sources,
 }
 
 impl<'a> Rows<'a> {
+    /// Keeps the bytes: a view points into them.
+    pub(crate) fn point(&mut self) {
+        if let RowBytes::Kept(source) = self.bytes {
+            self.sources.point(source.number());
+        }
+    }
+
     /// Calls `each` for every batch with the records that are its.
     ///
     /// # Errors
     /// Those of `each`.
     #[inline]
-    pub fn by_batch(
+    pub(crate) fn by_batch(
         &self,
         mut each: impl FnMut(&BatchRows, &'a [RecordSlot]) -> Result<()>,
     ) -> Result<()> {

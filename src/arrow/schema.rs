@@ -1,26 +1,23 @@
-//! The table of all columns: name, and builder, which determines the type. Schema, selection and builders derive from
-//! it. All columns are nullable, as Spark declares them.
+//! The table of all columns: name, and the [`ValueColumn`] that builds it. Schema and selection derive from it. All columns are nullable, as Spark declares them.
 //!
 //! Names and types of the first eight are those of Spark's Kafka source; the rest use the field names of
 //! `kafka-dump-log`.
 
 use std::sync::Arc;
 
-use arrow_array::ArrowPrimitiveType;
-use arrow_array::types::{
-    Int8Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType, TimestampMillisecondType,
-    UInt32Type,
-};
-use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
+use arrow_array::types::{Int8Type, Int16Type, Int32Type, Int64Type, UInt32Type};
+use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 
-use super::fixed::{FixedColumn, finish, finish_utc};
-use super::payload::PayloadPart;
+use super::fixed::{flags, numbers, timestamps};
+use super::headers::HeadersBuilder;
+use super::payload::{PayloadPart, payload};
+use super::text::strings;
+use super::value_column::ValueColumn;
 use crate::error::{Error, Result};
 use crate::format::batch::BatchHeader;
 use crate::format::control::ControlType;
 use crate::records::RecordSlot;
 use crate::scan::range::{known_partition, known_topic};
-use crate::scan::reader::Context;
 use crate::types::Compression;
 
 /// Layout of keys, values and strings.
@@ -43,45 +40,44 @@ pub enum TimestampUnit {
     Microsecond,
 }
 
-/// Builder of a column, which determines its type.
+/// Columns, their layout, and the size at which a batch is cut.
 #[derive(Clone, Debug)]
-pub enum Filling {
-    /// `binary`: a payload of each record.
-    Payload(PayloadPart),
-    /// `list<struct<key, value>>`
-    Headers,
-    /// `string`: the same for all records of a segment.
-    SegmentText(fn(&Context) -> Option<&str>),
-    /// `string`: the same for all records of a batch.
-    BatchText(fn(&BatchHeader) -> Option<&'static str>),
-    /// `string`: of each record of a control batch, given the bytes it lies in.
-    ControlText(fn(&RecordSlot, &[u8]) -> Option<&'static str>),
-    /// `bool`: the same for all records of a batch.
-    Flag(fn(&BatchHeader) -> bool),
-    /// `timestamp[UTC]` in the requested unit.
-    Timestamp,
-    /// Numbers of this type.
-    Numbers(DataType, FixedColumn),
+pub struct ColumnOptions {
+    /// In the order of the schema.
+    pub columns: Vec<Column>,
+    /// Of keys, values and strings.
+    pub layout: Layout,
+    /// Of the timestamp column.
+    pub unit: TimestampUnit,
+    /// Most rows of a batch.
+    pub batch_rows: usize,
+    /// Most bytes of a batch, unless one row alone has more; of decompressed records a quarter, but not below 512 KiB.
+    pub batch_bytes: usize,
 }
 
-/// Numbers of an Arrow type, by a method of [`Fixed`](super::fixed::Fixed) and what it asks for.
-macro_rules! numbers {
-    ($type:ident, $method:ident, $value:expr) => {
-        Filling::Numbers(
-            <$type as ArrowPrimitiveType>::DATA_TYPE,
-            FixedColumn {
-                width: size_of::<<$type as ArrowPrimitiveType>::Native>(),
-                fill: |column, rows| {
-                    column.$method::<<$type as ArrowPrimitiveType>::Native>(rows, $value)
-                },
-                finish: finish::<$type>,
-            },
-        )
-    };
+impl Default for ColumnOptions {
+    fn default() -> Self {
+        Self {
+            columns: Column::defaults().to_vec(),
+            layout: Layout::default(),
+            unit: TimestampUnit::default(),
+            batch_rows: 65_536,
+            batch_bytes: 2 << 20,
+        }
+    }
+}
+
+impl ColumnOptions {
+    /// The schema of the columns.
+    #[must_use]
+    pub(crate) fn schema(&self) -> SchemaRef {
+        let fields = self.columns.iter().map(|column| column.field(self));
+        Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+    }
 }
 
 macro_rules! columns {
-    ($($variant:ident $name:literal = $filling:expr;)*) => {
+    ($($variant:ident $name:literal = $make:expr;)*) => {
         /// A column of records.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Column {
@@ -103,87 +99,97 @@ macro_rules! columns {
                 }
             }
 
-            /// Builder of the column.
-            #[must_use]
-            pub const fn filling(self) -> Filling {
-                match self {
-                    $(Self::$variant => $filling),*
-                }
+            /// An empty column.
+            pub(crate) fn build(self, options: &ColumnOptions) -> Box<dyn ValueColumn> {
+                let make: fn(&ColumnOptions) -> Box<dyn ValueColumn> = match self {
+                    $(Self::$variant => $make),*
+                };
+                make(options)
             }
         }
     };
 }
 
 columns! {
-    Key "key" = Filling::Payload(PayloadPart::Key);
-    Value "value" = Filling::Payload(PayloadPart::Value);
-    Topic "topic" = Filling::SegmentText(|context| known_topic(&context.topic));
-    Partition "partition" = numbers!(Int32Type, each_segment, |context| known_partition(context.partition));
-    Offset "offset" = numbers!(Int64Type, each_record, |record| record.offset);
-    Timestamp "timestamp" = Filling::Timestamp;
-    TimestampType "timestampType" = numbers!(Int32Type, each_batch, |b| b.header.timestamp_type().id());
-    Headers "headers" = Filling::Headers;
-    Segment "segment" = Filling::SegmentText(|context| Some(&context.segment));
-    BatchPosition "batchPosition" = numbers!(Int64Type, each_batch_or_null, |b| i64::try_from(b.position).ok());
-    BaseOffset "baseOffset" = numbers!(Int64Type, each_batch, |b| b.header.base_offset);
-    BatchSize "batchSize" = numbers!(Int32Type, each_batch_or_null, |b| i32::try_from(b.header.size).ok());
-    Magic "magic" = numbers!(Int8Type, each_batch_or_null, |b| i8::try_from(b.header.magic).ok());
-    Compression "compression" = Filling::BatchText(|h| h.attributes.compression().map(Compression::name));
-    Crc "crc" = numbers!(UInt32Type, each_batch, |b| b.header.crc);
-    PartitionLeaderEpoch "partitionLeaderEpoch"
-        = numbers!(Int32Type, each_batch, |b| b.header.partition_leader_epoch);
-    ProducerId "producerId" = numbers!(Int64Type, each_batch, |b| b.header.producer_id);
-    ProducerEpoch "producerEpoch" = numbers!(Int16Type, each_batch, |b| b.header.producer_epoch);
-    Sequence "sequence" = numbers!(Int32Type, each_record_of_batch, |b, record| {
-        let delta = record.offset.wrapping_sub(b.header.base_offset);
-        b.header.sequence_at(i32::try_from(delta).unwrap_or(i32::MAX))
+    Key "key" = |o| payload(o.layout, PayloadPart::Key);
+    Value "value" = |o| payload(o.layout, PayloadPart::Value);
+    Topic "topic" = |o| strings(o.layout, |column, rows| {
+        column.repeat(known_topic(&rows.context.topic), rows.slots.len())
     });
-    IsTransactional "isTransactional" = Filling::Flag(BatchHeader::is_transactional);
-    IsControl "isControl" = Filling::Flag(BatchHeader::is_control);
-    ControlType "controlType" = Filling::ControlText(control_type);
-    DeleteHorizonMs "deleteHorizonMs"
-        = numbers!(Int64Type, each_batch_or_null, |b| b.header.delete_horizon_ms());
-    KeySize "keySize" = numbers!(Int32Type, each_record, |record| record.key_len);
-    ValueSize "valueSize" = numbers!(Int32Type, each_record, |record| record.value_len);
+    Partition "partition" = |_| numbers::<Int32Type>(|column, rows| {
+        column.each_segment(rows, |context| known_partition(context.partition))
+    });
+    Offset "offset" = |_| numbers::<Int64Type>(|column, rows| {
+        column.each_record(rows, |record| record.offset)
+    });
+    Timestamp "timestamp" = |o| timestamps(o.unit);
+    TimestampType "timestampType" = |_| numbers::<Int32Type>(|column, rows| {
+        column.each_batch(rows, |b| b.header.timestamp_type().id())
+    });
+    Headers "headers" = |o| Box::new(HeadersBuilder::new(o.layout, 1024));
+    Segment "segment" = |o| strings(o.layout, |column, rows| {
+        column.repeat(Some(&rows.context.segment), rows.slots.len())
+    });
+    BatchPosition "batchPosition" = |_| numbers::<Int64Type>(|column, rows| {
+        column.each_batch_or_null(rows, |b| i64::try_from(b.position).ok())
+    });
+    BaseOffset "baseOffset" = |_| numbers::<Int64Type>(|column, rows| {
+        column.each_batch(rows, |b| b.header.base_offset)
+    });
+    BatchSize "batchSize" = |_| numbers::<Int32Type>(|column, rows| {
+        column.each_batch_or_null(rows, |b| i32::try_from(b.header.size).ok())
+    });
+    Magic "magic" = |_| numbers::<Int8Type>(|column, rows| {
+        column.each_batch_or_null(rows, |b| i8::try_from(b.header.magic).ok())
+    });
+    Compression "compression" = |o| strings(o.layout, |column, rows| {
+        rows.by_batch(|run, slots| {
+            let codec = run.header.attributes.compression();
+            column.repeat(codec.map(Compression::name), slots.len())
+        })
+    });
+    Crc "crc" = |_| numbers::<UInt32Type>(|column, rows| column.each_batch(rows, |b| b.header.crc));
+    PartitionLeaderEpoch "partitionLeaderEpoch" = |_| numbers::<Int32Type>(|column, rows| {
+        column.each_batch(rows, |b| b.header.partition_leader_epoch)
+    });
+    ProducerId "producerId" = |_| numbers::<Int64Type>(|column, rows| {
+        column.each_batch(rows, |b| b.header.producer_id)
+    });
+    ProducerEpoch "producerEpoch" = |_| numbers::<Int16Type>(|column, rows| {
+        column.each_batch(rows, |b| b.header.producer_epoch)
+    });
+    Sequence "sequence" = |_| numbers::<Int32Type>(|column, rows| {
+        column.each_record_of_batch(rows, |b, record| {
+            let delta = record.offset.wrapping_sub(b.header.base_offset);
+            b.header.sequence_at(i32::try_from(delta).unwrap_or(i32::MAX))
+        })
+    });
+    IsTransactional "isTransactional" = |_| flags(BatchHeader::is_transactional);
+    IsControl "isControl" = |_| flags(BatchHeader::is_control);
+    ControlType "controlType" = |o| strings(o.layout, |column, rows| {
+        rows.by_batch(|run, slots| {
+            if !run.header.is_control() {
+                return column.repeat(None, slots.len());
+            }
+            let mut slots = slots.iter();
+            slots.try_for_each(|slot| column.repeat(control_type(slot, rows.bytes.as_slice()), 1))
+        })
+    });
+    DeleteHorizonMs "deleteHorizonMs" = |_| numbers::<Int64Type>(|column, rows| {
+        column.each_batch_or_null(rows, |b| b.header.delete_horizon_ms())
+    });
+    KeySize "keySize" = |_| numbers::<Int32Type>(|column, rows| {
+        column.each_record(rows, |record| record.key_len)
+    });
+    ValueSize "valueSize" = |_| numbers::<Int32Type>(|column, rows| {
+        column.each_record(rows, |record| record.value_len)
+    });
 }
 
 /// The name of a control record's type; `None` for one that cannot be read.
 fn control_type(record: &RecordSlot, source: &[u8]) -> Option<&'static str> {
     let key = PayloadPart::Key.bytes(*record, source)?;
     ControlType::parse(key).ok().map(ControlType::name)
-}
-
-impl TimestampUnit {
-    /// Builder of timestamps in this unit. They wrap if the unit cannot hold them: readers check before.
-    pub(super) const fn column(self) -> FixedColumn {
-        match self {
-            Self::Millisecond => FixedColumn {
-                width: 8,
-                fill: |column, rows| column.each_record(rows, |record| record.timestamp),
-                finish: finish_utc::<TimestampMillisecondType>,
-            },
-            Self::Microsecond => FixedColumn {
-                width: 8,
-                fill: |column, rows| {
-                    column.each_record(rows, |record| record.timestamp.wrapping_mul(1000))
-                },
-                finish: finish_utc::<TimestampMicrosecondType>,
-            },
-        }
-    }
-}
-
-impl Filling {
-    /// Bytes of a row, without what it points to.
-    pub(super) const fn width(&self) -> usize {
-        match self {
-            Self::Payload(_) | Self::Headers => 4,
-            Self::SegmentText(_) | Self::BatchText(_) | Self::ControlText(_) => 16,
-            Self::Flag(_) => 1,
-            Self::Timestamp => 8,
-            Self::Numbers(_, column) => column.width,
-        }
-    }
 }
 
 impl Column {
@@ -221,46 +227,21 @@ impl Column {
 
     /// Its Arrow field.
     #[must_use]
-    pub fn field(self, layout: Layout, unit: TimestampUnit) -> Field {
-        let data_type = match self.filling() {
-            Filling::Payload(_) => binary(layout),
-            Filling::Headers => DataType::List(header_item(layout)),
-            Filling::SegmentText(_) | Filling::BatchText(_) | Filling::ControlText(_) => {
-                text(layout)
-            }
-            Filling::Flag(_) => DataType::Boolean,
-            Filling::Timestamp => {
-                let unit = match unit {
-                    TimestampUnit::Millisecond => TimeUnit::Millisecond,
-                    TimestampUnit::Microsecond => TimeUnit::Microsecond,
-                };
-                DataType::Timestamp(unit, Some(Arc::from("UTC")))
-            }
-            Filling::Numbers(data_type, _) => data_type,
-        };
-        Field::new(self.name(), data_type, true)
+    pub fn field(self, options: &ColumnOptions) -> Field {
+        self.build(options).field(self.name())
     }
 }
 
-/// The schema of these columns.
-#[must_use]
-pub(crate) fn record_schema(columns: &[Column], layout: Layout, unit: TimestampUnit) -> SchemaRef {
-    Arc::new(Schema::new(
-        columns
-            .iter()
-            .map(|c| c.field(layout, unit))
-            .collect::<Vec<_>>(),
-    ))
-}
-
-fn binary(layout: Layout) -> DataType {
+/// The type of byte strings.
+pub(super) const fn binary(layout: Layout) -> DataType {
     match layout {
         Layout::Binary => DataType::Binary,
         Layout::View => DataType::BinaryView,
     }
 }
 
-fn text(layout: Layout) -> DataType {
+/// The type of strings.
+pub(super) const fn text(layout: Layout) -> DataType {
     match layout {
         Layout::Binary => DataType::Utf8,
         Layout::View => DataType::Utf8View,

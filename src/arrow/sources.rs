@@ -32,7 +32,7 @@ impl BatchId {
 
 /// Bytes that views may point into.
 #[derive(Clone, Copy, Debug)]
-pub struct SourceBytes<'a> {
+pub(crate) struct SourceBytes<'a> {
     bytes: &'a [u8],
     number: u32,
     batch: BatchId,
@@ -42,7 +42,7 @@ impl<'a> SourceBytes<'a> {
     /// The bytes.
     #[inline]
     #[must_use]
-    pub const fn as_slice(&self) -> &'a [u8] {
+    pub(crate) const fn as_slice(&self) -> &'a [u8] {
         self.bytes
     }
 

@@ -182,6 +182,12 @@ impl Views {
         Ok(())
     }
 
+    /// Drops all rows but the first `rows`. The batch keeps the buffers of the others.
+    pub(super) fn truncate(&mut self, rows: usize) {
+        self.rows = self.rows.min(rows);
+        self.nulls.truncate(self.rows);
+    }
+
     fn repeat(&mut self, value: [u64; 2], times: usize) -> Result<()> {
         let end = self.rows.saturating_add(times);
         self.words.try_grow(end.saturating_mul(16))?;
@@ -260,6 +266,11 @@ impl TextViews {
     /// `OutOfMemory`.
     pub(crate) fn push_nulls(&mut self, times: usize) -> Result<()> {
         self.0.push_nulls(times)
+    }
+
+    /// As [`Views::truncate`].
+    pub(super) fn truncate(&mut self, rows: usize) {
+        self.0.truncate(rows);
     }
 
     /// As [`Views::finish`].

@@ -65,18 +65,12 @@ impl FromStr for Uuid {
     fn from_str(text: &str) -> Result<Self> {
         let mut id = [0; 16];
         let digits = text.strip_suffix("==").unwrap_or(text);
-        match BASE64.decode_slice(digits, &mut id) {
-            Ok(16) => Ok(Self(u128::from_be_bytes(id))),
-            _ => {
-                let found = format_args!("{text:?}");
-                Err(Error::corrupt_index(
-                    "id",
-                    0,
-                    "22 characters of base64url",
-                    found,
-                ))
-            }
+        if BASE64.decode_slice(digits, &mut id) != Ok(16) {
+            let found = format_args!("{text:?}");
+            let expected = "22 characters of base64url";
+            return Err(Error::corrupt_index("id", 0, expected, found));
         }
+        Ok(Self(u128::from_be_bytes(id)))
     }
 }
 

@@ -21,7 +21,7 @@ use super::interrupt;
 use super::range::{PyPartitionRange, ranges_of};
 use crate::api::rows::{
     Column, ColumnOptions, HeaderBounds, Latest, Layout, LostRange, OnCorrupt, ReadOptions,
-    TimestampUnit, lost_batch, lost_schema, record_schema,
+    TimestampUnit, lost_batch, lost_schema,
 };
 use crate::api::tables::AllRefused;
 use crate::api::{RecordReader, Request, ScanMetrics, lock};
@@ -175,8 +175,7 @@ impl RecordStream {
         };
         let mut columns = columns.clone();
         capsule::honour(requested_schema, &mut columns)?;
-        let schema = record_schema(&columns.columns, columns.layout, columns.unit);
-        capsule::is_requested(requested_schema, &schema)
+        capsule::is_requested(requested_schema, &columns.schema())
     }
 
     #[pyo3(signature = (requested_schema=None))]

@@ -19,7 +19,7 @@ use crate::types::{Compression, Offset, Position};
 
 /// Consecutive records of one batch.
 #[derive(Clone, Debug)]
-pub struct BatchRows {
+pub(crate) struct BatchRows {
     /// The batch they are from.
     pub header: BatchHeader,
     /// Position of the batch in its file.

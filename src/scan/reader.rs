@@ -17,7 +17,7 @@ use crate::segment::source::{Access, Copying};
 
 /// Topic, partition and segment of a chunk's records.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Context {
+pub(crate) struct Context {
     /// The topic's name.
     pub topic: Arc<str>,
     /// The partition's number.

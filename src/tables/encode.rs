@@ -153,7 +153,7 @@ impl Writer {
         if field.is_array {
             let given = json.as_array().ok_or_else(|| fault("an array", json))?;
             self.put_length(given.len(), to)?;
-            for (n, element) in given.into_iter().enumerate() {
+            for (n, element) in given.iter().enumerate() {
                 self.value(field, element, to)
                     .map_err(|fault| fault.within(&format!("[{n}]")))?;
             }
@@ -258,7 +258,7 @@ fn is_default(field: &'static MessageField, json: &Value) -> bool {
 
 /// A length or a count.
 fn size(len: usize) -> std::result::Result<u32, EncodeFault> {
-    let len = i32::try_from(len).map_err(|_| fault("at most 2^31 - 1", &len.to_string()))?;
+    let len = i32::try_from(len).map_err(|_| fault("at most 2^31 - 1", len))?;
     Ok(len.unsigned_abs())
 }
 

@@ -21,7 +21,7 @@ use arrow_array::{
 };
 use arrow_buffer::OffsetBuffer;
 
-use crate::arrow::schema::{Column, Layout, TimestampUnit};
+use crate::arrow::schema::{Column, ColumnOptions, Layout};
 use crate::error::{Error, Result};
 use crate::format::put::Put;
 use crate::tables::json::{put_base64, put_text_string};
@@ -131,9 +131,13 @@ impl RecordText {
     /// # Errors
     /// `InvalidArgument` where a column is missing or has another type.
     pub(crate) fn of(&self, batch: &RecordBatch) -> Result<Vec<u8>> {
+        let layout = ColumnOptions {
+            layout: Layout::View,
+            ..ColumnOptions::default()
+        };
         let mut cells = Vec::with_capacity(self.columns.len());
         for (at, column) in self.columns.iter().enumerate() {
-            let field = column.field(Layout::View, TimestampUnit::Millisecond);
+            let field = column.field(&layout);
             let found = batch.columns().get(at);
             let array = found.filter(|array| array.data_type().equals_datatype(field.data_type()));
             let cell = array.and_then(Cell::of).ok_or_else(|| {
