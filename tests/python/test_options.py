@@ -123,6 +123,6 @@ def test_frozen_and_keyword_only() -> None:
         kafkalog.ReadOptions("orders")  # type: ignore[call-arg]
     assert dataclasses.replace(kafkalog.ReadOptions(threads=2), layout="view").threads == 2
     with pytest.warns(DeprecationWarning, match="latest is now called latest_per_key") as warned:
-        changed = dataclasses.replace(kafkalog.ReadOptions(threads=2), latest=True)
+        changed = dataclasses.replace(kafkalog.ReadOptions(threads=2), latest=True)  # type: ignore[call-arg]
     assert changed == kafkalog.ReadOptions(threads=2, latest_per_key=True)
     assert [each.filename for each in warned] == [__file__]
