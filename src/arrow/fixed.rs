@@ -9,10 +9,10 @@ use arrow_buffer::{BooleanBufferBuilder, NullBufferBuilder, ScalarBuffer};
 use arrow_schema::{DataType, Field};
 use bytemuck::{Pod, Zeroable};
 
+use super::layout::TimestampUnit;
 use super::payload::did_not_grow;
 use super::pool::PooledBlock;
 use super::rows::Rows;
-use super::schema::TimestampUnit;
 use super::sources::DataBuffers;
 use super::value_column::{AppendError, ValueColumn};
 use crate::error::{Error, Result};

@@ -9,10 +9,10 @@ use arrow_array::{ArrayRef, ListArray, StructArray};
 use arrow_buffer::{NullBufferBuilder, ScalarBuffer};
 use arrow_schema::{DataType, Field};
 
+use super::layout::{Layout, header_fields, header_item};
 use super::payload::{Gathered, ascending, did_not_grow};
 use super::pool::PooledBlock;
 use super::rows::{RowBytes, Rows};
-use super::schema::{Layout, header_fields, header_item};
 use super::sources::{DataBuffers, SourceBytes, Sources};
 use super::value_column::{AppendError, ValueColumn};
 use super::views::{TextViews, Views};

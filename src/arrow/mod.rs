@@ -3,13 +3,15 @@
 //! | module | what |
 //! |---|---|
 //! | [`schema`] | the table of all columns |
+//! | [`layout`] | types of keys, values, strings and timestamps |
 //! | [`rows`] | records on their way into columns |
 //! | [`value_column`] | the trait of all columns of records |
 //! | [`pool`] | 64-byte aligned memory, reused when a consumer drops a batch |
 //! | [`fixed`] | columns of values of one width |
-//! | [`payload`] | keys and values that are copied |
+//! | [`payload`] | byte strings that are copied |
 //! | [`sources`] | the buffers that views point into |
-//! | [`views`] | keys and values as views |
+//! | [`views`] | byte strings as views |
+//! | [`payload_column`] | keys and values |
 //! | [`text`] | strings that are the same for many rows |
 //! | [`headers`] | record headers as a list of structs |
 //! | [`columns`] | builder of the columns of one record batch |
@@ -28,9 +30,11 @@ pub(crate) mod columns;
 pub(crate) mod encode;
 pub(crate) mod fixed;
 pub(crate) mod headers;
+pub(crate) mod layout;
 pub(crate) mod lost;
 pub(crate) mod parallel;
 pub(crate) mod payload;
+pub(crate) mod payload_column;
 pub(crate) mod pool;
 pub(crate) mod reader;
 pub(crate) mod rows;

@@ -6,11 +6,13 @@
 use std::sync::Arc;
 
 use arrow_array::types::{Int8Type, Int16Type, Int32Type, Int64Type, UInt32Type};
-use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
+use arrow_schema::{Field, Schema, SchemaRef};
 
 use super::fixed::{flags, numbers, timestamps};
 use super::headers::HeadersBuilder;
-use super::payload::{PayloadPart, payload};
+pub use super::layout::{Layout, TimestampUnit};
+use super::payload::PayloadPart;
+use super::payload_column::payload;
 use super::text::strings;
 use super::value_column::ValueColumn;
 use crate::error::{Error, Result};
@@ -19,26 +21,6 @@ use crate::format::control::ControlType;
 use crate::records::RecordSlot;
 use crate::scan::range::{known_partition, known_topic};
 use crate::types::Compression;
-
-/// Layout of keys, values and strings.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Layout {
-    /// `binary` and `string`: gathered once.
-    #[default]
-    Binary,
-    /// `binary_view` and `string_view`: views into the mapped file or the decompressed block.
-    View,
-}
-
-/// The unit of the timestamp column; Kafka's own is the millisecond, Spark takes only microseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TimestampUnit {
-    /// `timestamp[ms, UTC]`
-    #[default]
-    Millisecond,
-    /// `timestamp[us, UTC]`
-    Microsecond,
-}
 
 /// Columns, their layout, and the size at which a batch is cut.
 #[derive(Clone, Debug)]
@@ -230,39 +212,6 @@ impl Column {
     pub fn field(self, options: &ColumnOptions) -> Field {
         self.build(options).field(self.name())
     }
-}
-
-/// The type of byte strings.
-pub(super) const fn binary(layout: Layout) -> DataType {
-    match layout {
-        Layout::Binary => DataType::Binary,
-        Layout::View => DataType::BinaryView,
-    }
-}
-
-/// The type of strings.
-pub(super) const fn text(layout: Layout) -> DataType {
-    match layout {
-        Layout::Binary => DataType::Utf8,
-        Layout::View => DataType::Utf8View,
-    }
-}
-
-/// `struct<key: string, value: binary>`; Spark calls a list's child `element`, and does not look at the name.
-pub(super) fn header_item(layout: Layout) -> Arc<Field> {
-    Arc::new(Field::new(
-        "element",
-        DataType::Struct(header_fields(layout)),
-        true,
-    ))
-}
-
-/// The fields of one header.
-pub(super) fn header_fields(layout: Layout) -> Fields {
-    Fields::from(vec![
-        Field::new("key", text(layout), true),
-        Field::new("value", binary(layout), true),
-    ])
 }
 
 #[cfg(test)]

@@ -3,9 +3,9 @@
 use arrow_array::ArrayRef;
 use arrow_schema::Field;
 
+use super::layout::{Layout, text};
 use super::payload::Gathered;
 use super::rows::Rows;
-use super::schema::{Layout, text};
 use super::sources::{DataBuffers, Sources};
 use super::value_column::{AppendError, ValueColumn};
 use super::views::TextViews;
