@@ -107,20 +107,28 @@ impl Disk {
         }
     }
 
-    /// Does work whose syncs are all done when this returns, and not in their order: for output that counts only then.
-    /// The disk given to the work hands them to a thread, and continues.
+    /// The same disk for output that counts only once it is complete: syncs are handed to a thread, and all are done,
+    /// not in their order, after [`Disk::settled`].
+    #[must_use]
+    pub(crate) fn syncing_beside(&self) -> Self {
+        Self {
+            syncing: Syncing::start().map(Arc::new),
+            ..self.clone()
+        }
+    }
+
+    /// Waits for the syncs of the thread; returns the disk without it.
     ///
     /// # Errors
-    /// Those of the work; `Io` where a sync fails.
-    pub(crate) fn syncing_beside<T>(&self, work: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
-        let syncing = Syncing::start().map(Arc::new);
-        let done = work(&Self {
-            faults: self.faults.clone(),
-            syncing: syncing.clone(),
-            counter: self.counter.clone(),
-        })?;
-        syncing.map_or(Ok(()), |syncing| syncing.settle())?;
-        Ok(done)
+    /// `Io`: the first that failed.
+    pub(crate) fn settled(&self) -> Result<Self> {
+        if let Some(syncing) = &self.syncing {
+            syncing.settle()?;
+        }
+        Ok(Self {
+            syncing: None,
+            ..self.clone()
+        })
     }
 
     /// Asks whether `step` may be taken: for steps that are taken elsewhere (a map that is flushed).

@@ -158,19 +158,20 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         let file = File::create(&path).unwrap();
-        let done = Disk::default().syncing_beside(|disk| {
-            (0..3 * MAX_PENDING).try_for_each(|_| disk.sync(&file, &path))?;
-            disk.sync_folder(folder.path())?;
-            Ok(7)
-        });
-        assert_eq!(done.unwrap(), 7);
+        let disk = Disk::default().syncing_beside();
+        for _ in 0..3 * MAX_PENDING {
+            disk.sync(&file, &path).unwrap();
+        }
+        disk.sync_folder(folder.path()).unwrap();
+        disk.settled().unwrap();
     }
 
     #[test]
     fn what_cannot_be_synced_is_an_error_in_the_end() {
         let (file, path) = (pipe(), Path::new("some/file"));
-        let done = Disk::default().syncing_beside(|disk| disk.sync(&file, path));
-        match done.unwrap_err() {
+        let disk = Disk::default().syncing_beside();
+        disk.sync(&file, path).unwrap();
+        match disk.settled().unwrap_err() {
             Error::Io { path, source, .. } => {
                 assert_eq!(path, Path::new("some/file"));
                 assert!(source.raw_os_error().is_some(), "{source}");
@@ -184,22 +185,13 @@ mod tests {
     fn work_ends_early_after_a_failure() {
         let (file, path) = (pipe(), Path::new("some/file"));
         let mut steps = 0;
-        let done: Result<()> = Disk::default().syncing_beside(|disk| {
-            loop {
-                disk.sync(&file, path)?;
-                steps += 1;
+        let disk = Disk::default().syncing_beside();
+        let done = loop {
+            match disk.sync(&file, path) {
+                Ok(()) => steps += 1,
+                failed => break failed,
             }
-        });
+        };
         assert!(matches!(done, Err(Error::Io { .. })), "{steps}");
-    }
-
-    #[test]
-    fn the_works_own_error_comes_first() {
-        let file = pipe();
-        let done: Result<()> = Disk::default().syncing_beside(|disk| {
-            let _ = disk.sync(&file, Path::new("some/file"));
-            Err(Error::Interrupted)
-        });
-        assert!(matches!(done, Err(Error::Interrupted)));
     }
 }

@@ -9,11 +9,12 @@ use super::segments::PlannedSegmentList;
 use crate::error::Result;
 use crate::format::entry::ProducerState;
 use crate::format::file_name::{FileKind, FileName, FileState};
+use crate::io::folder::DiskFolder;
 use crate::io::overlay::{FileChange, Overlay};
-use crate::io::storage::ReadFolder;
+use crate::io::storage::ReadFolder as _;
 #[cfg(test)]
 use crate::io::storage::Storage;
-use crate::producers::snapshots::MAX_SNAPSHOT;
+use crate::producers::snapshots::{MAX_SNAPSHOT, Snapshots};
 use crate::segment::writer::WritableSegment;
 use crate::types::TimestampMs;
 
@@ -128,9 +129,17 @@ impl Plan {
         (self.folder, self.outcome)
     }
 
-    /// The folder as it will be, to be read only.
-    pub(crate) fn snapshot(&self) -> Arc<dyn ReadFolder> {
-        self.folder.snapshot()
+    /// The log as it was loaded, of a plan that was written to this folder.
+    ///
+    /// # Errors
+    /// Why it was not loaded.
+    pub(crate) fn into_loaded(self, folder: &DiskFolder) -> Result<LoadedLog> {
+        let loaded = self.outcome?;
+        let snapshots = Arc::new(Snapshots::over(folder.clone()));
+        Ok(LoadedLog {
+            producers: loaded.producers.kept_in(snapshots),
+            ..loaded
+        })
     }
 
     /// Bytes in memory that will be written.

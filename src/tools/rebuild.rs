@@ -12,7 +12,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::recover::output::{check_out, fill};
+use super::recover::output::{Output, check_out};
 use super::recover::report::PartitionReport;
 use super::recover::{claim, refusal};
 use crate::error::{Error, Result};
@@ -162,9 +162,11 @@ pub fn rebuild_indexes(path: &Path, options: &RebuildOptions) -> Result<Partitio
     if !options.dry_run {
         match &options.out {
             None => interrupt::with_cancellation(|| false, || plan.apply(&options.disk))?,
-            Some(out) => fill(path, out, &options.disk, true, |disk| {
-                plan.write_to(disk, out)
-            })?,
+            Some(out) => {
+                let output = Output::begin(path, out, &options.disk, false)?;
+                plan.write_to(output.disk(), out)?;
+                output.finish()?;
+            }
         }
     }
     PartitionReport::of(&partition, request, &plan)

@@ -12,12 +12,12 @@ use std::sync::Arc;
 
 use super::progress::Progress;
 use super::recover::report::RecoveryReport;
-use super::recover::{AfterLoad, OnLoss, RecoverySettings, recover_then};
+use super::recover::{OnLoss, RecoverySettings, plan_with};
 use crate::error::{Error, Result};
 use crate::io::disk::Disk;
 use crate::load::Plan;
 use crate::log::config::LogConfig;
-use crate::log::dir::{DirState, PartitionFolder, PartitionOffsets, PathKind, dir_above};
+use crate::log::dir::{DirState, PartitionFolder, PathKind, dir_above};
 use crate::log::retention::{Rule, SegmentAge};
 use crate::types::{Offset, TimestampMs, TopicPartition};
 
@@ -73,22 +73,6 @@ struct RetentionResult {
     deleted: Vec<(SegmentAge, Rule)>,
 }
 
-/// The retention of partitions that were loaded.
-struct Retaining {
-    high_watermarks: Arc<PartitionOffsets>,
-    now_ms: TimestampMs,
-    done: RefCell<BTreeMap<PathBuf, RetentionResult>>,
-}
-
-impl AfterLoad for Retaining {
-    fn plan(&self, partition: &PartitionFolder, config: &LogConfig, plan: &mut Plan) -> Result<()> {
-        let known = self.high_watermarks.get(&partition.name.topic_partition);
-        let done = retain_partition(partition, config, plan, known.copied(), self.now_ms)?;
-        self.done.borrow_mut().insert(partition.path.clone(), done);
-        Ok(())
-    }
-}
-
 /// Copies a log dir, or one partition, into the new log dir `out`, without what retention deletes.
 ///
 /// # Errors
@@ -99,23 +83,33 @@ pub(crate) fn retain(path: &Path, out: &Path, options: &RetainOptions) -> Result
         PathKind::Partition(_) => dir_above(path),
         PathKind::LogDir | PathKind::File => path.to_path_buf(),
     };
-    let retaining = Retaining {
-        high_watermarks: DirState::read(&log_dir).high_watermarks.unwrap_or_default(),
-        now_ms: options.now_ms,
-        done: RefCell::default(),
-    };
+    let high_watermarks = DirState::read(&log_dir).high_watermarks.unwrap_or_default();
     let how = RecoverySettings {
         config: options.config.clone(),
         topics: options.topics.clone(),
         on_loss: OnLoss::Refuse,
         dry_run: options.dry_run,
         out: Some(out.to_path_buf()),
+        is_step: true,
         disk: Disk::default().counting(options.progress.counter()),
         progress: Arc::clone(&options.progress),
         ..RecoverySettings::at(options.now_ms)
     };
-    let recovery = recover_then(path, &how, &retaining)?;
-    let mut done = retaining.done.into_inner();
+    let done = RefCell::new(BTreeMap::new());
+    let retain = |partition: &PartitionFolder, config: &LogConfig, plan: &mut Plan| {
+        let known = high_watermarks
+            .get(&partition.name.topic_partition)
+            .copied();
+        let result = retain_partition(partition, config, plan, known, options.now_ms)?;
+        done.borrow_mut().insert(partition.path.clone(), result);
+        Ok(())
+    };
+    let mut planned = plan_with(path, &how, &retain)?;
+    if !options.dry_run {
+        planned.write(out)?.finish()?;
+    }
+    let recovery = planned.into_report();
+    let mut done = done.into_inner();
     let partitions = recovery.partitions.iter().filter_map(|loaded| {
         let done = done.remove(&loaded.folder)?;
         Some(PartitionRetention {

@@ -47,6 +47,23 @@ impl WritableLog {
     }
 }
 
+impl WritableLog {
+    /// Opens for writing what a plan left in the folder that it was written to; the high watermark is at the log start.
+    ///
+    /// # Errors
+    /// `Io`; `InvalidArgument` for an index size that holds no entry.
+    pub(crate) fn open_written(
+        folder: &Path,
+        options: WriteOptions,
+        loaded: LoadedLog,
+        now_ms: TimestampMs,
+    ) -> Result<Self> {
+        let epochs = LeaderEpochs::load(folder, options.disk.clone())?;
+        let storage = DiskFolder::new(folder, &options.disk);
+        Self::from_loaded(storage, options, (loaded, epochs), now_ms)
+    }
+}
+
 impl WritableLog<Overlay> {
     /// Opens what a plan leaves, and does not carry it out: what is done to the log is done to the plan's folder. Of files
     /// that are written under names with the end `counted` only the length is kept.

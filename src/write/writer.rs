@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::format::uuid::Uuid;
-use crate::load::{self, LoadRequest, Note, OnLoss, Plan};
+use crate::load::{self, LoadRequest, LoadedLog, Note, OnLoss, Plan};
 use crate::log::dir::{DirState, PartitionOffsets};
 use crate::types::{Offset, TimestampMs, TopicPartition};
 use crate::write::storage::{Identity, LogDirs, PartitionDir, PartitionProgress, check_names};
@@ -56,6 +56,24 @@ impl PartitionWriter {
         let notes = plan.notes.clone();
         let mut log = WritableLog::open_planned(dir.folder(), options, plan, now_ms)?;
         log.update_high_watermark(log.log_end_offset())?;
+        Ok(Self { log, dir, notes })
+    }
+
+    /// Opens a partition that was just written as it was loaded, and is not loaded again.
+    ///
+    /// # Errors
+    /// Those of [`LogDirs::partition`]; `Io`.
+    pub(crate) fn open_written(
+        dirs: &LogDirs,
+        partition: &TopicPartition,
+        options: WriteOptions,
+        loaded: LoadedLog,
+        now_ms: TimestampMs,
+    ) -> Result<Self> {
+        let dir = dirs.partition(partition, None)?;
+        let mut log = WritableLog::open_written(dir.folder(), options, loaded, now_ms)?;
+        log.update_high_watermark(log.log_end_offset())?;
+        let notes = Vec::new();
         Ok(Self { log, dir, notes })
     }
 

@@ -53,33 +53,6 @@ impl ReadFolder for Overlay {
     }
 }
 
-/// The files of an overlay as they were, to be read only. What was to be computed again is computed once.
-#[derive(Debug)]
-pub(super) struct Snapshot(pub(super) Overlay);
-
-impl ReadFolder for Snapshot {
-    fn path(&self) -> &Path {
-        ReadFolder::path(&self.0)
-    }
-
-    fn list(&self, suffix: &str) -> Result<Vec<(String, u64)>> {
-        self.0.list(suffix)
-    }
-
-    fn open(&self, name: &str) -> Result<Arc<dyn ReadFile>> {
-        self.0.held(name)?;
-        self.0.open(name)
-    }
-
-    fn contains(&self, name: &str) -> Result<bool> {
-        ReadFolder::contains(&self.0, name)
-    }
-
-    fn modified_ms(&self, name: &str) -> Result<TimestampMs> {
-        ReadFolder::modified_ms(&self.0, name)
-    }
-}
-
 impl Storage for Overlay {
     type File = PlannedFile;
     type IndexFile<const N: usize> = StoredIndex<N, PlannedFile>;

@@ -9,7 +9,6 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use self::content::{ByteSource, Content, Origins};
-use self::folder::Snapshot;
 use super::storage::{ReadFolder, read_small};
 use crate::error::Result;
 use crate::io::threads::lock;
@@ -331,17 +330,6 @@ impl Overlay {
         let mut state = self.state();
         state.counted = Some(counted);
         state.actions.clear();
-    }
-
-    /// The files as they are now, to be read only: what happens to this one later is not seen there.
-    #[must_use]
-    pub(crate) fn snapshot(&self) -> Arc<dyn ReadFolder> {
-        let state = self.state();
-        Arc::new(Snapshot(Self::with(
-            state.origins.clone(),
-            BTreeMap::new(),
-            state.files.clone(),
-        )))
     }
 
     fn state(&self) -> MutexGuard<'_, OverlayState> {

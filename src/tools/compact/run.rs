@@ -6,23 +6,23 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use super::cleanable::Cleanable;
-use super::turn::CleanerLine;
 use super::{Cleaner, CleanerLines, CleanerSettings, CleanerStats};
 use crate::error::{Error, Result};
 use crate::format::file_name::{FolderName, FolderState};
 use crate::io::disk::Disk;
-use crate::io::storage::{ReadFolder, Storage};
-use crate::io::threads::{into_inner, lock, processors};
-use crate::load::{LoadRequest, plan_of};
+use crate::io::folder::DiskFolder;
+use crate::io::storage::Storage;
+use crate::io::threads::processors;
+use crate::load::{LoadedLog, Plan};
 use crate::log::config::LogConfig;
 use crate::log::dir::{CLEANER, DirState, PartitionOffsets, PathKind, dir_above, folder_name};
 use crate::segment::skipping::OnCorrupt;
 use crate::tools::progress::{Progress, Stage};
 use crate::tools::recover::report::{PartitionReport, RecoveryReport};
-use crate::tools::recover::{After, OnLoss, RecoverySettings, Unwritten, recover_into};
+use crate::tools::recover::{OnLoss, RecoverySettings, plan};
 use crate::tools::threads::in_order;
 use crate::types::{Offset, TimestampMs, TopicPartition};
 use crate::write::storage::{Identity, LogDirs};
@@ -102,17 +102,47 @@ pub(crate) fn compact(path: &Path, out: &Path, options: &CompactOptions) -> Resu
     };
     // Too small a map is an error before the first byte is written.
     Cleaner::new(settings)?;
-    let compacting = Compacting {
-        out,
+    let mut planned = plan(path, &how)?;
+    if options.on_corrupt == OnCorrupt::Raise {
+        planned.reports().try_for_each(refuse_cut)?;
+    }
+    let mut chosen = Vec::new();
+    for (number, loaded) in planned.reports().enumerate() {
+        if is_compacted(options, loaded) {
+            chosen.push((number, loaded.clone()));
+        }
+    }
+    if !chosen.is_empty() {
+        planned.ensure_no_job()?;
+    }
+    let compaction = Compaction {
         options,
         settings,
         high_watermarks,
-        done: Mutex::default(),
+        lines: CleanerLines::new(planned.checkpoint(CLEANER)?),
     };
-    let recovery = recover_into(path, &how, &compacting)?;
+    let partitions = if options.dry_run {
+        let loaded = chosen.iter().map(|(_, loaded)| loaded);
+        let mut numbers = chosen.iter().map(|(number, _)| *number);
+        compaction.each(
+            loaded,
+            || numbers.next().map(|number| planned.take_plan(number)),
+            |cleaner, loaded, plan| compaction.plan(cleaner, loaded, plan),
+        )?
+    } else {
+        let (output, written) = planned.write_with(out, |loaded, plan, disk, to| {
+            plan.write_to(disk, to)?;
+            let folder = DiskFolder::new(to, disk);
+            let is_chosen = is_compacted(options, loaded);
+            is_chosen.then(|| plan.into_loaded(&folder)).transpose()
+        })?;
+        let done = compaction.clean(&chosen, written, out, output.disk())?;
+        output.finish()?;
+        done
+    };
     Ok(CompactReport {
-        recovery,
-        partitions: into_inner(compacting.done),
+        recovery: planned.into_report(),
+        partitions,
     })
 }
 
@@ -131,6 +161,7 @@ fn how_to_recover(out: &Path, options: &CompactOptions) -> RecoverySettings {
         },
         dry_run: options.dry_run,
         out: Some(out.to_path_buf()),
+        is_step: true,
         disk: Disk::default().counting(options.progress.counter()),
         progress: Arc::clone(&options.progress),
         ..RecoverySettings::at(options.now_ms)
@@ -166,130 +197,106 @@ fn refuse_cut(partition: &PartitionReport) -> Result<()> {
 }
 
 /// The compaction of partitions that were loaded.
-struct Compacting<'a> {
-    out: &'a Path,
+struct Compaction<'a> {
     options: &'a CompactOptions,
     settings: CleanerSettings,
     high_watermarks: Arc<PartitionOffsets>,
-    done: Mutex<Vec<PartitionCompaction>>,
+    lines: CleanerLines,
 }
 
-impl After for Compacting<'_> {
-    fn run(&self, loaded: &[PartitionReport], disk: &Disk) -> Result<()> {
-        // The checkpoints that are written from here on are no part of the logs.
-        let disk = &disk.uncounted();
-        // Open for all partitions: the writer of each alone would read the checkpoints, list the log dir and write its
-        // marker.
-        let dirs = LogDirs::open(&[self.out.to_path_buf()], &Identity::default(), disk)?;
-        let lines = CleanerLines::read(self.out)?;
-        self.each(
-            loaded.iter().map(|each| (each, || Ok(()))),
-            |cleaner, loaded, ()| {
-                let done = self.compact_written(cleaner, loaded, disk, &lines);
-                let copy = self.out.join(folder_name(&loaded.folder));
-                done.map_err(|error| error.moved(&copy, &loaded.folder))
-            },
-        )?;
-        lines.write(disk, self.out)?;
-        dirs.close()
-    }
-
-    fn rehearse(&self, unwritten: Unwritten<'_>) -> Result<()> {
-        let requests = unwritten.requests()?;
-        let lines = CleanerLines::new(unwritten.lines(CLEANER)?);
-        unwritten.ensure_no_job()?;
-        self.each(
-            unwritten.partitions.into_iter(),
-            |cleaner, loaded, folder| {
-                let partition = &loaded.topic_partition;
-                let (request, line) = (requests(partition), lines.line(partition));
-                self.compact_unwritten(cleaner, loaded, folder, request, line)
-            },
-        )
-    }
-}
-
-impl Compacting<'_> {
-    /// Compacts the partitions that are to be compacted, several at once, each with what is got of it when its turn
-    /// comes.
-    fn each<'p, G: Send>(
+impl Compaction<'_> {
+    /// Compacts partitions, several at once, each with its log, which is got when its turn comes.
+    fn each<'p, L: Send>(
         &self,
-        loaded: impl Iterator<Item = (&'p PartitionReport, impl Fn() -> Result<G>)>,
-        compact: impl Fn(&mut Cleaner, &'p PartitionReport, &G) -> Result<PartitionCompaction> + Sync,
-    ) -> Result<()> {
-        let options = self.options;
-        let loaded: Vec<_> = loaded.collect();
-        if options.on_corrupt == OnCorrupt::Raise {
-            let mut reports = loaded.iter().map(|(report, _)| *report);
-            reports.try_for_each(refuse_cut)?;
-        }
-        let chosen = loaded.into_iter();
-        let chosen: Vec<_> = chosen
-            .filter(|(report, _)| is_compacted(options, report))
-            .collect();
-        let sizes = chosen.iter().map(|(report, _)| report.size);
-        options.progress.begin(Stage::Compacted, sizes.sum());
-        let count = processors().min(chosen.len());
-        let mut cleaners = Cleaner::several(count, self.settings, &options.progress)?;
-        let mut next = chosen.into_iter();
+        loaded: impl ExactSizeIterator<Item = &'p PartitionReport> + Clone,
+        mut next_log: impl FnMut() -> Option<Result<L>>,
+        compact: impl Fn(&mut Cleaner, &'p PartitionReport, L) -> Result<PartitionCompaction> + Sync,
+    ) -> Result<Vec<PartitionCompaction>> {
+        let progress = &self.options.progress;
+        progress.begin(Stage::Compacted, loaded.clone().map(|each| each.size).sum());
+        let count = processors().min(loaded.len());
+        let mut cleaners = Cleaner::several(count, self.settings, progress)?;
+        let (mut rest, mut all) = (loaded, Vec::new());
         in_order(
             &mut cleaners,
-            |cleaner, (partition, got, done): &mut (&PartitionReport, G, _)| {
-                *done = Some(compact(cleaner, partition, got)?);
+            |cleaner, (loaded, log, done): &mut (&PartitionReport, Option<L>, _)| {
+                let log = log.take();
+                *done = log.map(|log| compact(cleaner, loaded, log)).transpose()?;
                 Ok(())
             },
-            |_| match next.next() {
-                Some((partition, get)) => Ok(Some((partition, get()?, None))),
-                None => Ok(None),
+            |_| match (rest.next(), next_log()) {
+                (Some(loaded), Some(log)) => Ok(Some((loaded, Some(log?), None))),
+                _ => Ok(None),
             },
             |(_, _, done)| {
-                let mut all = lock(&self.done);
                 all.extend(done.take());
                 Ok(())
             },
-        )
+        )?;
+        Ok(all)
     }
 
     fn write_options(&self, loaded: &PartitionReport) -> WriteOptions {
         WriteOptions::new(config_of(self.options, loaded).clone())
     }
 
-    /// Compacts a partition where it was written.
-    fn compact_written(
+    /// Compacts the partitions that were written into `out`.
+    fn clean(
+        self,
+        chosen: &[(usize, PartitionReport)],
+        written: Vec<Option<LoadedLog>>,
+        out: &Path,
+        disk: &Disk,
+    ) -> Result<Vec<PartitionCompaction>> {
+        // The checkpoints that are written from here on are no part of the logs.
+        let disk = &disk.uncounted();
+        // Open for all partitions: the writer of each alone would read the checkpoints, list the log dir and write its
+        // marker.
+        let dirs = LogDirs::open(&[out.to_path_buf()], &Identity::default(), disk)?;
+        let mut written = written.into_iter().flatten();
+        let done = self.each(
+            chosen.iter().map(|(_, loaded)| loaded),
+            || written.next().map(Ok),
+            |cleaner, loaded, log| {
+                let done = self.clean_partition(cleaner, loaded, log, (&dirs, disk));
+                let copy = out.join(folder_name(&loaded.folder));
+                done.map_err(|error| error.moved(&copy, &loaded.folder))
+            },
+        )?;
+        self.lines.write(disk, out)?;
+        dirs.close()?;
+        Ok(done)
+    }
+
+    fn clean_partition(
         &self,
         cleaner: &mut Cleaner,
         loaded: &PartitionReport,
-        disk: &Disk,
-        lines: &CleanerLines,
+        log: LoadedLog,
+        (dirs, disk): (&LogDirs, &Disk),
     ) -> Result<PartitionCompaction> {
         let (partition, now_ms) = (&loaded.topic_partition, self.options.now_ms);
         let how = WriteOptions {
             disk: disk.clone(),
             ..self.write_options(loaded)
         };
-        let dirs = [self.out.to_path_buf()];
-        let mut writer =
-            PartitionWriter::open(&dirs, &Identity::default(), partition, None, how, now_ms)?;
-        let line = lines.line(partition);
-        let done = self.compact_log(cleaner, loaded, writer.log_mut(), line)?;
+        let mut writer = PartitionWriter::open_written(dirs, partition, how, log, now_ms)?;
+        let done = self.compact_log(cleaner, loaded, writer.log_mut())?;
         writer.close(now_ms)?;
         Ok(done)
     }
 
-    /// Finds out what would become of a partition whose folder this is.
-    fn compact_unwritten(
+    /// Plans the first pass over a log.
+    fn plan(
         &self,
         cleaner: &mut Cleaner,
         loaded: &PartitionReport,
-        folder: &Arc<dyn ReadFolder>,
-        request: LoadRequest,
-        line: CleanerLine<'_>,
+        plan: Plan,
     ) -> Result<PartitionCompaction> {
         let how = self.write_options(loaded);
-        let plan = plan_of(Arc::clone(folder), &how.config, request, OnLoss::AsKafka)?;
         let mut log = WritableLog::open_dry(plan, how, ".log.cleaned", self.options.now_ms)?;
         log.update_high_watermark(log.log_end_offset())?;
-        self.compact_log(cleaner, loaded, &mut log, line)
+        self.compact_log(cleaner, loaded, &mut log)
     }
 
     fn compact_log<S: Storage>(
@@ -297,9 +304,9 @@ impl Compacting<'_> {
         cleaner: &mut Cleaner,
         loaded: &PartitionReport,
         log: &mut WritableLog<S>,
-        line: CleanerLine<'_>,
     ) -> Result<PartitionCompaction> {
         let (partition, now_ms) = (&loaded.topic_partition, self.options.now_ms);
+        let line = self.lines.line(partition);
         if let Some(&offset) = self.high_watermarks.get(partition) {
             log.update_high_watermark(offset)?;
         }

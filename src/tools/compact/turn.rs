@@ -7,12 +7,12 @@ use std::sync::Mutex;
 use super::cleanable::Cleanable;
 use super::{Cleaner, CleanerStats};
 use crate::error::{Error, Result};
-use crate::format::checkpoint::{parse_offsets, write_offsets};
+use crate::format::checkpoint::write_offsets;
 use crate::io::atomic;
 use crate::io::disk::Disk;
 use crate::io::storage::Storage;
 use crate::io::threads::{into_inner, lock};
-use crate::log::dir::{CLEANER, PartitionOffsets, read_parsed};
+use crate::log::dir::{CLEANER, PartitionOffsets};
 use crate::types::{Offset, TimestampMs, TopicPartition};
 use crate::write::WritableLog;
 
@@ -32,15 +32,6 @@ impl CleanerLines {
             before: lines.clone(),
             lines: Mutex::new(lines),
         }
-    }
-
-    /// Reads the checkpoint; no lines where there is none.
-    ///
-    /// # Errors
-    /// `CorruptIndex` where it cannot be read; `Io`.
-    pub fn read(log_dir: &Path) -> Result<Self> {
-        let lines = read_parsed(&log_dir.join(CLEANER), parse_offsets)?;
-        Ok(Self::new(lines.unwrap_or_default()))
     }
 
     /// The line of a partition.
@@ -133,7 +124,10 @@ impl Cleaner {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+    use crate::format::checkpoint::parse_offsets;
 
     #[test]
     fn the_checkpoint_is_written_once_and_only_if_a_line_changed() {
@@ -141,10 +135,11 @@ mod tests {
         let (log_dir, disk) = (folder.path(), Disk::default());
         let path = log_dir.join(CLEANER);
         let [one, other] = [0, 1].map(|n| TopicPartition::new("t", n));
-        let read = || CleanerLines::read(log_dir).unwrap();
-        read().write(&disk, log_dir).unwrap();
+        CleanerLines::new(BTreeMap::new())
+            .write(&disk, log_dir)
+            .unwrap();
         assert!(!path.exists());
-        let lines = read();
+        let lines = CleanerLines::new(BTreeMap::new());
         lines.line(&one).set(5);
         lines.line(&other).set(7);
         lines.line(&one).set(9);
@@ -155,7 +150,8 @@ mod tests {
             std::fs::read_to_string(&path).unwrap(),
             "0\n2\nt 0 9\nt 1 7\n"
         );
-        let lines = read();
+        let read = parse_offsets(&std::fs::read(&path).unwrap());
+        let lines = CleanerLines::new(read.unwrap());
         assert_eq!(lines.line(&other).get(), Some(7));
         std::fs::remove_file(&path).unwrap();
         lines.line(&other).set(7);

@@ -32,6 +32,12 @@ pub struct RecoverySettings {
     pub now_ms: TimestampMs,
     /// `producer.id.expiration.ms`.
     pub producer_id_expiration_ms: i64,
+    /// Reasons why partitions are not in the result, by the names of their folders.
+    pub left_out: BTreeMap<String, String>,
+    /// Nothing is copied into the result that may contain a record and was not read.
+    pub erases: bool,
+    /// The result is for another tool: always a log dir, whose note that it is not finished stays until it is verified.
+    pub is_step: bool,
     /// Action if batches would be lost.
     pub on_loss: OnLoss,
     /// Report only.
@@ -60,6 +66,9 @@ impl RecoverySettings {
             topics: BTreeMap::new(),
             now_ms,
             producer_id_expiration_ms: DEFAULT_PRODUCER_ID_EXPIRATION_MS,
+            left_out: BTreeMap::new(),
+            erases: false,
+            is_step: false,
             on_loss: OnLoss::default(),
             dry_run: false,
             out: None,

@@ -102,40 +102,59 @@ impl Drop for Unfinished<'_> {
     }
 }
 
-/// Does what fills `out` with a result from `source`: whole, or not at all. All of it is on the device then. The note
-/// that it is not finished stays unless `finishes`.
-///
-/// # Errors
-/// Those of the work; `Io` where another process has written there since [`check_out`]; `Interrupted`.
-pub(in crate::tools) fn fill(
-    source: &Path,
-    out: &Path,
-    disk: &Disk,
-    finishes: bool,
-    work: impl FnOnce(&Disk) -> Result<()>,
-) -> Result<()> {
-    let unfinished = begin(source, out, disk)?;
-    disk.syncing_beside(work)?;
-    interrupt::check()?;
-    if finishes {
-        disk.remove(&out.join(UNFINISHED))?;
-        disk.sync_folder(out)?;
-    }
-    std::mem::forget(unfinished);
-    Ok(())
+/// A directory that is being filled with a result: finished, or emptied again when it is dropped.
+pub(in crate::tools) struct Output<'a> {
+    /// Syncs on a thread; dropped before the directory is emptied.
+    disk: Disk,
+    unfinished: Unfinished<'a>,
+    keeps_note: bool,
 }
 
-/// Makes an empty directory that says that it is not finished.
-fn begin<'a>(source: &Path, out: &'a Path, disk: &Disk) -> Result<Unfinished<'a>> {
-    ensure_free(source, out)?;
-    let was_there = out.exists();
-    if was_there {
-        empty(out).map_err(Error::io(out))?;
+impl<'a> Output<'a> {
+    /// Makes an empty directory that says that it is not finished; the note stays afterwards if `keeps_note`.
+    ///
+    /// # Errors
+    /// `Io`, also where another process has written there since [`check_out`].
+    pub(in crate::tools) fn begin(
+        source: &Path,
+        out: &'a Path,
+        disk: &Disk,
+        keeps_note: bool,
+    ) -> Result<Self> {
+        ensure_free(source, out)?;
+        let was_there = out.exists();
+        if was_there {
+            empty(out).map_err(Error::io(out))?;
+        }
+        let unfinished = Unfinished { out, was_there };
+        disk.create_folders(out)?;
+        atomic::replace(disk, &out.join(UNFINISHED), &note_of(source))?;
+        Ok(Self {
+            disk: disk.syncing_beside(),
+            unfinished,
+            keeps_note,
+        })
     }
-    let unfinished = Unfinished { out, was_there };
-    disk.create_folders(out)?;
-    atomic::replace(disk, &out.join(UNFINISHED), &note_of(source))?;
-    Ok(unfinished)
+
+    /// The disk to write it with.
+    pub(in crate::tools) const fn disk(&self) -> &Disk {
+        &self.disk
+    }
+
+    /// Ends it once all of it is on the device.
+    ///
+    /// # Errors
+    /// `Io` where a sync fails; `Interrupted`.
+    pub(in crate::tools) fn finish(self) -> Result<()> {
+        let (disk, out) = (self.disk.settled()?, self.unfinished.out);
+        interrupt::check()?;
+        if !self.keeps_note {
+            disk.remove(&out.join(UNFINISHED))?;
+            disk.sync_folder(out)?;
+        }
+        std::mem::forget(self.unfinished);
+        Ok(())
+    }
 }
 
 /// Copies a file.

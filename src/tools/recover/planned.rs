@@ -1,63 +1,57 @@
 //! Plan for each partition, before the first byte is written.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-use super::job::RecoveryJob;
 use super::options::RecoverySettings;
 use super::refused::{Refusals, RefusedPartition};
 use super::report::{PartitionReport, not_loaded};
 use crate::error::Result;
 use crate::format::file_name::FolderState;
 use crate::io::interrupt;
-use crate::io::storage::ReadFolder;
 use crate::load::{LoadRequest, Note, OnLoss, Plan, plan};
+use crate::log::config::LogConfig;
 use crate::log::dir::{DirState, LOG_START, PartitionFolder, PartitionOffsets, UNKNOWN_PARTITION};
 use crate::write::checkpoints::LogEnds;
 
+/// A step on a loaded log, before it is closed. It is repeated where a plan is made again.
+pub(super) type PlanStep<'a> = dyn Fn(&PartitionFolder, &LogConfig, &mut Plan) -> Result<()> + 'a;
+
 /// A partition to be recovered.
-pub(super) struct Planned {
-    pub(super) partition: PartitionFolder,
+pub(super) struct PlannedPartition {
+    partition: PartitionFolder,
     pub(super) request: LoadRequest,
-    /// Left out where plans would take too much memory; it is made again when its turn comes.
+    /// Left out where plans would take too much memory, and taken by the first to use it.
     plan: Option<Plan>,
     pub(super) report: PartitionReport,
     /// Start and end of the log then.
     ends: LogEnds,
 }
 
-impl Planned {
-    /// Does something with the plan.
-    pub(super) fn with_plan(
-        &self,
-        job: RecoveryJob<'_>,
-        act: impl FnOnce(&Plan) -> Result<()>,
-    ) -> Result<()> {
-        match &self.plan {
-            Some(plan) => act(plan),
-            None => act(&plan_partition(&self.partition, self.request, job)?),
-        }
-    }
-
-    /// The folder as it will be, to be read only.
-    pub(super) fn snapshot(&self, job: RecoveryJob<'_>) -> Result<Arc<dyn ReadFolder>> {
-        match &self.plan {
-            Some(plan) => Ok(plan.snapshot()),
-            None => Ok(plan_partition(&self.partition, self.request, job)?.snapshot()),
-        }
+impl PlannedPartition {
+    /// Takes the plan, or makes it again.
+    pub(super) fn take_plan(
+        &mut self,
+        settings: &RecoverySettings,
+        step: &PlanStep<'_>,
+    ) -> Result<Plan, RefusedPartition> {
+        let kept = self.plan.take();
+        kept.map_or_else(
+            || plan_partition(&self.partition, self.request, settings, step),
+            Ok,
+        )
     }
 }
 
 /// Offsets of the partitions for the checkpoints. Strays and folders with a name of the user's own have no line, and a
 /// `-future` folder has one only where the live folder is in another log dir, as brokers have it.
-pub(super) fn checkpointed(planned: &[Planned]) -> Vec<LogEnds> {
-    let name = |one: &Planned| one.partition.name.clone();
+pub(super) fn checkpointed(planned: &[PlannedPartition]) -> Vec<LogEnds> {
+    let name = |one: &PlannedPartition| one.partition.name.clone();
     let names = planned.iter().map(name);
     let live: BTreeSet<_> = names
         .filter(|name| name.state == FolderState::Live)
         .map(|name| name.topic_partition)
         .collect();
-    let counts = |one: &&Planned| {
+    let counts = |one: &&PlannedPartition| {
         let name = &one.partition.name;
         let is_of_a_partition = name.topic_partition.partition != UNKNOWN_PARTITION;
         is_of_a_partition
@@ -89,21 +83,21 @@ const MAX_KEPT: u64 = 256 << 20;
 pub(super) fn plan_all(
     partitions: Vec<PartitionFolder>,
     state: &DirState,
-    job: RecoveryJob<'_>,
-) -> Result<Vec<Planned>> {
-    let options = job.options;
+    options: &RecoverySettings,
+    step: &PlanStep<'_>,
+) -> Result<Vec<PlannedPartition>> {
     let mut planned = Vec::new();
     let mut refusals = Refusals::default();
     let mut kept = 0u64;
     for partition in partitions {
         let mut request = request(&partition, state, options);
-        let plan = plan_partition(&partition, request, job);
+        let plan = plan_partition(&partition, request, options, step);
         let Some(mut plan) = refusals.sort_out(plan)? else {
             continue;
         };
         if let Some(hint) = refuted_start(request, &plan, options) {
             request.log_start_offset = 0;
-            let again = plan_partition(&partition, request, job);
+            let again = plan_partition(&partition, request, options, step);
             let Some(again) = refusals.sort_out(again)? else {
                 continue;
             };
@@ -113,7 +107,7 @@ pub(super) fn plan_all(
         let report = PartitionReport::of(&partition, request, &plan)?;
         let ends = ends_of(&partition, &plan)?;
         kept = kept.saturating_add(plan.kept_bytes());
-        planned.push(Planned {
+        planned.push(PlannedPartition {
             partition,
             request,
             plan: (kept <= MAX_KEPT).then_some(plan),
@@ -145,9 +139,9 @@ fn request(
 fn plan_partition(
     partition: &PartitionFolder,
     request: LoadRequest,
-    job: RecoveryJob<'_>,
+    options: &RecoverySettings,
+    step: &PlanStep<'_>,
 ) -> Result<Plan, RefusedPartition> {
-    let options = job.options;
     let config = options.config_of(partition);
     let mut plan = plan(&partition.path, config, request, options.on_loss)?;
     // To the plan, an interruption may have been a batch that is none.
@@ -159,9 +153,7 @@ fn plan_partition(
             _ => RefusedPartition::loss(error),
         });
     }
-    if let Some(steps) = job.steps {
-        steps.plan(partition, config, &mut plan)?;
-    }
+    step(partition, config, &mut plan)?;
     plan.close()?;
     plan.unlink_deleted();
     Ok(plan)

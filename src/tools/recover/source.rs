@@ -61,11 +61,11 @@ fn partitions(log_dir: &Path) -> Result<(Vec<PartitionFolder>, Vec<PathBuf>)> {
     Ok((loaded, skipped))
 }
 
+/// The right to write a log dir, and its partitions.
+pub(in crate::tools) type Claims = (LogDirLock, Vec<PartitionClaim>);
+
 /// The lock of the log dir, and the right to every partition: no second writer works where a broker or a writer does.
-pub(in crate::tools) fn claim(
-    log_dir: &Path,
-    partitions: &[PartitionFolder],
-) -> Result<(LogDirLock, Vec<PartitionClaim>)> {
+pub(in crate::tools) fn claim(log_dir: &Path, partitions: &[PartitionFolder]) -> Result<Claims> {
     let lock = LogDirLock::acquire(log_dir)?;
     let name = |partition: &PartitionFolder| {
         let name = partition.path.file_name();

@@ -17,7 +17,6 @@ mod drops;
 mod segments;
 mod windows;
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,8 +26,8 @@ pub use self::drops::Drops;
 use self::segments::PartitionOutput;
 use self::windows::{LogWindows, Window, Worker};
 use super::progress::Progress;
-use super::recover::report::RecoveryReport;
-use super::recover::{AfterLoad, OnLoss, RecoverySettings, recover_then};
+use super::recover::report::{PartitionReport, RecoveryReport};
+use super::recover::{OnLoss, RecoverySettings, plan};
 use super::threads::in_order;
 use crate::compress::{Codec, DecodeLimit};
 use crate::error::Result;
@@ -38,7 +37,7 @@ use crate::io::disk::Disk;
 use crate::io::threads::processors;
 use crate::load::Plan;
 use crate::log::config::{BrokerCompression, LogConfig};
-use crate::log::dir::{PartitionFolder, folder_name};
+use crate::log::dir::folder_name;
 use crate::records::filtered::{BatchFilter, FilterRules, FilteredBatch};
 use crate::types::TimestampMs;
 
@@ -157,80 +156,49 @@ pub fn rewrite(path: &Path, out: &Path, options: &RewriteOptions) -> Result<Rewr
         on_loss: options.on_loss,
         dry_run: options.dry_run,
         out: Some(out.to_path_buf()),
+        left_out: options.left_out.clone(),
+        erases: true,
+        is_step: true,
         progress: Arc::clone(&options.progress),
         ..RecoverySettings::at(options.now_ms)
     };
-    let rewriting = Rewriting {
-        options,
-        done: RefCell::default(),
-    };
-    let recovery = recover_then(path, &how, &rewriting)?;
+    let mut planned = plan(path, &how)?;
+    let mut partitions = BTreeMap::new();
+    if !options.dry_run {
+        let (output, written) = planned.write_with(out, |loaded, plan, disk, to| {
+            Ok((
+                loaded.folder.clone(),
+                write_partition(loaded, &plan, disk, to, options)?,
+            ))
+        })?;
+        output.finish()?;
+        partitions.extend(written);
+    }
     Ok(RewriteReport {
-        recovery,
-        partitions: rewriting.done.into_inner(),
+        recovery: planned.into_report(),
+        partitions,
     })
 }
 
-/// The rewriting of partitions that were loaded.
-struct Rewriting<'a> {
-    options: &'a RewriteOptions,
-    done: RefCell<BTreeMap<PathBuf, PartitionRewrite>>,
-}
-
-impl Rewriting<'_> {
-    fn config_of(&self, partition: &PartitionFolder) -> &LogConfig {
-        let topic = &partition.name.topic_partition.topic;
-        self.options
-            .topics
-            .get(topic)
-            .unwrap_or(&self.options.config)
-    }
-}
-
-impl AfterLoad for Rewriting<'_> {
-    fn why_left_out(&self, partition: &PartitionFolder) -> Option<&str> {
-        let reason = self.options.left_out.get(&folder_name(&partition.path));
-        reason.map(String::as_str)
-    }
-
-    fn erases(&self) -> bool {
-        true
-    }
-
-    fn plan(&self, _: &PartitionFolder, _: &LogConfig, _: &mut Plan) -> Result<()> {
-        Ok(())
-    }
-
-    fn write(
-        &self,
-        partition: &PartitionFolder,
-        plan: &Plan,
-        disk: &Disk,
-        to: &Path,
-    ) -> Result<()> {
-        let options = self.options;
-        // The segments' files are written again, and nothing is copied that may hold a record.
-        plan.write_some(disk, to, |name| match FileName::parse(name) {
-            Some(found) => found.kind == FileKind::Snapshot && plan.has_snapshot(name),
-            None => [LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA].contains(&name),
-        })?;
-        let done = rewrite_partition(
-            plan,
-            self.config_of(partition),
-            options,
-            options.drops.get(&folder_name(&partition.path)),
-            PartitionOutput::new(
-                disk,
-                to,
-                self.config_of(partition),
-                options.rerolls,
-                options.now_ms,
-            ),
-        )?;
-        disk.sync_folder(to)?;
-        self.done.borrow_mut().insert(partition.path.clone(), done);
-        Ok(())
-    }
+/// Writes the folder of a partition: its segments' files again, and nothing else that may hold a record.
+fn write_partition(
+    loaded: &PartitionReport,
+    plan: &Plan,
+    disk: &Disk,
+    to: &Path,
+    options: &RewriteOptions,
+) -> Result<PartitionRewrite> {
+    plan.write_some(disk, to, |name| match FileName::parse(name) {
+        Some(found) => found.kind == FileKind::Snapshot && plan.has_snapshot(name),
+        None => [LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA].contains(&name),
+    })?;
+    let topic = &loaded.topic_partition.topic;
+    let config = options.topics.get(topic).unwrap_or(&options.config);
+    let drops = options.drops.get(&folder_name(&loaded.folder));
+    let out = PartitionOutput::new(disk, to, config, options.rerolls, options.now_ms);
+    let done = rewrite_partition(plan, config, options, drops, out)?;
+    disk.sync_folder(to)?;
+    Ok(done)
 }
 
 fn rewrite_partition(

@@ -58,7 +58,8 @@ impl Run<'_> {
         let mut ours = json!({"i": kafka["i"], "now_ms": now_ms, "eligible": false});
         let mut differences = Vec::new();
         if !self.is_uncleanable {
-            let lines = CleanerLines::read(self.folder).unwrap();
+            let text = fs::read(self.folder.join(CHECKPOINT)).unwrap();
+            let lines = CleanerLines::new(parse_offsets(&text).unwrap());
             let line = lines.line(&self.partition);
             let turn = self.cleaner.turn(&mut self.log, line, now_ms);
             lines.write(&Disk::default(), self.folder).unwrap();
