@@ -74,6 +74,16 @@ impl OffsetMap {
         [0u8, 1].map(|half| self.hasher.hash_one((half, key)))
     }
 
+    /// The hash of each key, all before the map is looked at: searches then wait for memory together.
+    pub(crate) fn hash_all<'a>(
+        &self,
+        keys: impl Iterator<Item = &'a [u8]>,
+        hashes: &mut Vec<KeyHash>,
+    ) {
+        hashes.clear();
+        hashes.extend(keys.map(|key| self.hash(key)));
+    }
+
     /// Forgets all keys.
     pub(crate) fn clear(&mut self) {
         self.slots.fill([0; 3]);

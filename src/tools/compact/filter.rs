@@ -7,7 +7,7 @@ use crate::format::entry::AbortedTxn;
 use crate::producers::ProducerStateManager;
 use crate::records::RecordSlot;
 use crate::records::filtered::{BatchRetention, BatchVerdict, RecordFilter};
-use crate::scan::offset_map::OffsetMap;
+use crate::scan::offset_map::{KeyHash, OffsetMap};
 use crate::types::{Offset, TimestampMs};
 
 /// Tombstones that stay.
@@ -42,6 +42,7 @@ pub(super) struct CleanerFilter<'a> {
     discards: bool,
     entry: Option<AbortedTxn>,
     invalid_messages: u64,
+    hashes: Vec<KeyHash>,
 }
 
 impl<'a> CleanerFilter<'a> {
@@ -62,6 +63,7 @@ impl<'a> CleanerFilter<'a> {
             discards: false,
             entry: None,
             invalid_messages: 0,
+            hashes: Vec::new(),
         }
     }
 
@@ -133,16 +135,20 @@ impl RecordFilter for CleanerFilter<'_> {
             return Ok(());
         }
         let tombstones_stay = self.tombstones.stay(header);
-        for (slot, stays) in slots.iter().zip(stays) {
+        let keys = slots
+            .iter()
+            .map(|slot| slot.key(source).unwrap_or_default());
+        self.map.hash_all(keys, &mut self.hashes);
+        for ((slot, stays), &hash) in slots.iter().zip(stays).zip(&self.hashes) {
             if slot.offset > latest {
                 continue;
             }
-            let Some(key) = slot.key(source) else {
+            if slot.key_len < 0 {
                 self.invalid_messages = self.invalid_messages.saturating_add(1);
                 *stays = false;
                 continue;
-            };
-            let last = self.map.get(self.map.hash(key));
+            }
+            let last = self.map.get(hash);
             let is_last = last.is_none_or(|last| slot.offset >= last);
             *stays = is_last && (slot.value_len >= 0 || tombstones_stay);
         }

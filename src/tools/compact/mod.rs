@@ -54,7 +54,7 @@ use crate::records::RecordSlot;
 use crate::records::filtered::{
     BatchFilter, BatchRetention, BatchVerdict, FilterRules, RecordFilter,
 };
-use crate::scan::offset_map::OffsetMap;
+use crate::scan::offset_map::{KeyHash, OffsetMap};
 use crate::segment::batches::Batches;
 use crate::segment::neighbours::{ANY_EPOCH, Neighbours};
 use crate::segment::source::Access;
@@ -236,6 +236,7 @@ impl Cleaner {
             transactions,
             start,
             is_full: false,
+            hashes: Vec::new(),
         };
         // Nothing is written: no records stay.
         let mut batches = BatchFilter::new(FilterRules {
@@ -288,6 +289,7 @@ struct KeyFilter<'a> {
     transactions: WalkedTransactions,
     start: Offset,
     is_full: bool,
+    hashes: Vec<KeyHash>,
 }
 
 impl RecordFilter for KeyFilter<'_> {
@@ -311,15 +313,19 @@ impl RecordFilter for KeyFilter<'_> {
         if self.is_full {
             return Ok(());
         }
-        for slot in slots.iter().filter(|slot| slot.offset >= self.start) {
-            let Some(key) = slot.key(source) else {
+        let keys = slots
+            .iter()
+            .map(|slot| slot.key(source).unwrap_or_default());
+        self.map.hash_all(keys, &mut self.hashes);
+        for (slot, &hash) in slots.iter().zip(&self.hashes) {
+            if slot.key_len < 0 || slot.offset < self.start {
                 continue;
-            };
+            }
             if self.map.is_full() {
                 self.is_full = true;
                 return Ok(());
             }
-            self.map.put(self.map.hash(key), slot.offset)?;
+            self.map.put(hash, slot.offset)?;
         }
         Ok(())
     }
