@@ -26,7 +26,8 @@ type HashSlot = [u64; 3];
 /// The last offset of each key, in bounded memory.
 #[derive(Debug)]
 pub(crate) struct OffsetMap {
-    hasher: RandomState,
+    /// Each for half of the hash.
+    hashers: [RandomState; 2],
     slots: Vec<HashSlot>,
     most_slots: usize,
     most_entries: usize,
@@ -58,7 +59,7 @@ impl OffsetMap {
             )));
         }
         Ok(Self {
-            hasher: RandomState::new(),
+            hashers: [RandomState::new(), RandomState::new()],
             slots: Vec::new(),
             most_slots,
             most_entries,
@@ -71,7 +72,7 @@ impl OffsetMap {
     #[inline]
     #[must_use]
     pub(crate) fn hash(&self, key: &[u8]) -> KeyHash {
-        [0u8, 1].map(|half| self.hasher.hash_one((half, key)))
+        (self.hashers.each_ref()).map(|hasher| hasher.hash_one(key))
     }
 
     /// The hash of each key, all before the map is looked at: searches then wait for memory together.
