@@ -271,7 +271,7 @@ impl<'a> Recovery<'a> {
         Ok((output, written))
     }
 
-    /// What was done, or would be.
+    /// Report of what was done, or would be.
     pub(super) fn into_report(self) -> RecoveryReport {
         let partitions = self.partitions.into_iter();
         RecoveryReport {
