@@ -64,7 +64,7 @@ class Closing:
     __slots__ = ()
 
     _NOT_PICKLED: str
-    """Why it is not pickled, and what can be instead."""
+    """The error of pickling, which names what can be pickled instead."""
 
     def __enter__(self) -> Self:
         return self

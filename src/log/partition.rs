@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn a_changed_folder_is_asked_again_and_an_unchanged_one_is_believed() {
         let dir = folder();
-        let log = PartitionLog::open(&dir.path().join("t-0")).unwrap();
+        let log = PartitionLog::open(dir.path().join("t-0")).unwrap();
         let asked = Cell::new(0);
         let bases = |log: &ListedLog| -> Result<Vec<Offset>> {
             asked.set(asked.get() + 1);
@@ -288,7 +288,7 @@ mod tests {
     #[test]
     fn public_questions_survive_a_cleaner() {
         let dir = folder();
-        let log = PartitionLog::open(&dir.path().join("t-0")).unwrap();
+        let log = PartitionLog::open(dir.path().join("t-0")).unwrap();
         let file = |base: i64| log.path().join(format!("{base:020}.log"));
         // A cleaner merges 5 into 0, retention removes 0, and the active segment is rolled.
         std::fs::remove_file(file(0)).unwrap();

@@ -129,8 +129,8 @@ mod tests {
         };
         let header = |base_offset, last_offset_delta, partition_leader_epoch| BatchHeader {
             base_offset,
-            last_offset_delta,
             partition_leader_epoch,
+            last_offset_delta,
             ..BatchHeader::NONE
         };
         let endless = Neighbours {

@@ -302,7 +302,7 @@ def _by_partition(topic: str, assigned: Any, chosen: Any) -> dict[TopicPartition
 
 
 class _TaskWriter:
-    """What the writers of batches and streams do in a task."""
+    """The part of the batch and stream writers that runs in a task."""
 
     def __init__(self, sink: Sink) -> None:
         self.sink = sink
