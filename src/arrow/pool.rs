@@ -1,17 +1,11 @@
 //! 64-byte aligned memory that is reused once a consumer has dropped the arrays in it. A scan whose batches are dropped
 //! soon runs in the same few blocks.
 
-#![expect(
-    unsafe_code,
-    reason = "one of the crate's few homes for unsafe: handing memory to Arrow buffers"
-)]
-
 use std::fmt;
-use std::ptr::NonNull;
-use std::sync::Arc;
 
 use arrow_buffer::Buffer;
 use bytemuck::{Pod, Zeroable};
+use bytes::Bytes;
 
 use crate::error::{Error, Result};
 use crate::io::pool::BlockPool;
@@ -134,19 +128,23 @@ impl PooledBlock {
     /// The first `len` bytes as an Arrow buffer; the memory comes back to the pool when the last user drops it.
     #[must_use]
     pub(crate) fn freeze(mut self, len: usize) -> Buffer {
-        let owner = Arc::new(Owned(std::mem::take(&mut self.lines)));
-        let bytes: &[u8] = bytemuck::cast_slice(&owner.0);
-        let len = len.min(bytes.len());
-        let start = NonNull::from(bytes).cast::<u8>();
-        // SAFETY: `start` begins at least `len` initialised bytes of a vector that `owner` holds and nothing changes
-        // any more; moving the Arc does not move them, and the buffer keeps the Arc.
-        unsafe { Buffer::from_custom_allocation(start, len, owner) }
+        let owner = Frozen(std::mem::take(&mut self.lines));
+        let mut bytes = Bytes::from_owner(owner);
+        bytes.truncate(len);
+        Buffer::from(bytes)
     }
 }
 
-struct Owned(Vec<CacheLine>);
+/// A block that nothing changes any more.
+struct Frozen(Vec<CacheLine>);
 
-impl Drop for Owned {
+impl AsRef<[u8]> for Frozen {
+    fn as_ref(&self) -> &[u8] {
+        bytemuck::cast_slice(&self.0)
+    }
+}
+
+impl Drop for Frozen {
     fn drop(&mut self) {
         SPARE.give(std::mem::take(&mut self.0));
     }
@@ -163,8 +161,6 @@ impl Drop for PooledBlock {
 pub(crate) fn region_buffer(region: &Region) -> Buffer {
     Buffer::from(region.to_bytes())
 }
-
-impl std::panic::RefUnwindSafe for Owned {}
 
 #[cfg(test)]
 mod tests {

@@ -20,7 +20,7 @@ use crate::error::{Error, Refusal, Result};
 use crate::format::entry::relative_offset;
 use crate::io::disk::Disk;
 use crate::io::entry_file::{EntryFile, bytes_of, entries_in};
-use crate::io::folder::{DiskReader, open_index};
+use crate::io::folder::DiskReader;
 use crate::io::index_file::IndexFile;
 use crate::io::mapping::ClosedFile;
 use crate::io::storage::{ReadFolder, Storage};
@@ -146,7 +146,7 @@ impl<E: IndexEntry<N>, const N: usize> EntryIndex<E, N, IndexFile<N>> {
         base_offset: Offset,
         max_index_size: usize,
     ) -> Result<Self> {
-        Self::over(open_index(disk, path, max_index_size)?, base_offset)
+        Self::over(IndexFile::open(disk, path, max_index_size)?, base_offset)
     }
 }
 

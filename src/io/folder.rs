@@ -101,7 +101,7 @@ impl Storage for DiskFolder {
     }
 
     fn open_index<const N: usize>(&self, name: &str, max_size: usize) -> Result<IndexFile<N>> {
-        open_index(&self.disk, &self.path_of(name), max_size)
+        IndexFile::open(&self.disk, &self.path_of(name), max_size)
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<bool> {
@@ -132,22 +132,6 @@ impl Storage for DiskFolder {
 
     fn sync_names(&self) -> Result<()> {
         self.disk.sync_folder(&self.path)
-    }
-}
-
-/// Opens an index file for writing, as [`Storage::open_index`].
-///
-/// # Errors
-/// As there.
-pub(crate) fn open_index<const N: usize>(
-    disk: &Disk,
-    path: &Path,
-    max_size: usize,
-) -> Result<IndexFile<N>> {
-    #[expect(unsafe_code, reason = "the one place that maps an index for writing")]
-    // SAFETY: a writer of a partition holds its log dir's `.lock`, and only Kafka and this crate write there.
-    unsafe {
-        IndexFile::open(disk, path, max_size)
     }
 }
 

@@ -2,24 +2,10 @@
 //!
 //! An entry is `N` bytes: 8 in an offset index, 12 in a time index. `view` holds the map and the unsafe access to entries.
 //!
-//! # Contract of the maps
-//! Touching a page after the end of a file is a SIGBUS that no check can catch, so:
-//! * A map covers at least `max_size` bytes from the start, even beyond the end of the file, and lasts: trimming and
-//!   growing move only the end of the file. Nothing after that end is touched: reads stay below the count of entries,
-//!   writes below `slots`, and the file always holds both.
-//! * Ordinary writes fill a hole in a file before the map touches it, so that a full disk is an error and not a signal.
-//!   (A file system that copies on write may still run full later.)
-//! * No one else shortens the file or writes to it. The caller of [`IndexFile::open`] promises that: the log dir's
-//!   `.lock` keeps other writers away. Other processes copy the indexes of an active segment ([`index`](crate::index)).
-//!
-//! The first two are invariants of this module, whose fields are private.
+//! A map covers at least `max_size` bytes from the start, even beyond the end of the file, and lasts: trimming and growing
+//! move only the end of the file. Ordinary writes fill a hole in a file before the map touches it, so that a full disk is
+//! an error and not a signal. (A file system that copies on write may still run full later.)
 
-#![expect(
-    unsafe_code,
-    reason = "one of the crate's few homes for unsafe: entries of a map, below a file's length"
-)]
-
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use super::disk::Disk;
@@ -32,17 +18,10 @@ use crate::error::{Error, Result};
 
 mod view;
 
-use view::{PAGE, View};
+use view::{MappedFile, PAGE};
 
 /// Bytes of a hole that are filled at once.
 const STRIDE: u64 = 16 * PAGE;
-
-/// A file and its map, while they are open.
-#[derive(Debug)]
-struct MappedFile<const N: usize> {
-    file: File,
-    view: View<N>,
-}
 
 /// An index file and its only writer.
 #[derive(Debug)]
@@ -52,8 +31,6 @@ pub struct IndexFile<const N: usize> {
     max_size: u64,
     open: Option<MappedFile<N>>,
     entries: usize,
-    /// Whole entries the file has room for.
-    slots: usize,
     length: u64,
     /// Position up to which the file is known to have no hole.
     backed: u64,
@@ -66,10 +43,7 @@ impl<const N: usize> IndexFile<N> {
     /// # Errors
     /// `Io`; `InvalidArgument` where a new index would have no room for an entry, which leaves an empty file (as Kafka
     /// does), or where the file is longer than an index can be.
-    ///
-    /// # Safety
-    /// Until this is dropped, no other code writes to the file or shortens it.
-    pub(crate) unsafe fn open(disk: &Disk, path: &Path, max_size: usize) -> Result<Self> {
+    pub(crate) fn open(disk: &Disk, path: &Path, max_size: usize) -> Result<Self> {
         let max_size = max_size as u64;
         if max_size > MAX_SIZE {
             return Err(invalid(
@@ -86,15 +60,13 @@ impl<const N: usize> IndexFile<N> {
         }
         let length = file.metadata().map_err(Error::io(path))?.len();
         check_length(path, length)?;
-        let slots = entries_in::<N>(length);
-        let view = View::open(&file, length.max(max_size)).map_err(Error::io(path))?;
+        let open = MappedFile::open(file, length, max_size).map_err(Error::io(path))?;
         Ok(Self {
             disk: disk.clone(),
             path: path.to_path_buf(),
             max_size,
-            open: Some(MappedFile { file, view }),
-            entries: if is_new { 0 } else { slots },
-            slots,
+            open: Some(open),
+            entries: if is_new { 0 } else { entries_in::<N>(length) },
             length,
             backed: 0,
         })
@@ -130,8 +102,8 @@ impl<const N: usize> IndexFile<N> {
         let to = end.next_multiple_of(STRIDE).min(self.length);
         let len = usize::try_from(to.saturating_sub(from)).unwrap_or_default();
         let mut bytes = vec![0; len];
-        read_at(&open.file, &mut bytes, from).map_err(Error::io(&self.path))?;
-        self.disk.write_at(&open.file, &self.path, &bytes, from)?;
+        read_at(open.file(), &mut bytes, from).map_err(Error::io(&self.path))?;
+        self.disk.write_at(open.file(), &self.path, &bytes, from)?;
         self.backed = to;
         Ok(())
     }
@@ -140,13 +112,8 @@ impl<const N: usize> IndexFile<N> {
         let Some(open) = &mut self.open else {
             return Err(self.closed());
         };
-        self.disk.set_length(&open.file, &self.path, size)?;
-        if entries_in::<N>(size) > open.view.capacity {
-            let view = View::open(&open.file, size.max(self.max_size));
-            open.view = view.map_err(Error::io(&self.path))?;
-        }
+        open.set_length(&self.disk, &self.path, size)?;
         self.length = size;
-        self.slots = entries_in::<N>(size);
         self.backed = self.backed.min(size);
         Ok(())
     }
@@ -164,7 +131,7 @@ impl<const N: usize> EntryFile<N> for IndexFile<N> {
 
     #[inline]
     fn max_entries(&self) -> usize {
-        self.slots
+        entries_in::<N>(self.length)
     }
 
     fn length(&self) -> u64 {
@@ -183,9 +150,7 @@ impl<const N: usize> EntryFile<N> for IndexFile<N> {
     #[inline]
     fn get(&self, n: usize) -> Result<Option<[u8; N]>> {
         match &self.open {
-            // SAFETY: the file and its map hold `slots` entries, `entries` is at most that, and only `&mut self` cuts
-            // the file.
-            Some(open) if n < self.entries => Ok(Some(unsafe { open.view.load(n) })),
+            Some(open) if n < self.entries => Ok(open.load(n)),
             Some(_) => Ok(None),
             None => Err(self.closed()),
         }
@@ -197,14 +162,11 @@ impl<const N: usize> EntryFile<N> for IndexFile<N> {
         if end > self.backed {
             self.back(end)?;
         }
-        let is_full = self.entries >= self.slots;
-        match &mut self.open {
-            Some(_) if is_full => return Err(self.full()),
-            Some(open) => {
-                // SAFETY: an entry below `slots` lies within the file and its map.
-                unsafe { open.view.store(self.entries, slot) };
-            }
-            None => return Err(self.closed()),
+        let Some(open) = &mut self.open else {
+            return Err(self.closed());
+        };
+        if !open.store(self.entries, slot) {
+            return Err(self.full());
         }
         self.entries = self.entries.saturating_add(1);
         Ok(())
@@ -252,8 +214,8 @@ impl<const N: usize> EntryFile<N> for IndexFile<N> {
     fn flush(&mut self) -> Result<()> {
         let open = self.open.as_ref().ok_or_else(|| self.closed())?;
         let length = usize::try_from(self.length).unwrap_or_default();
-        let flush = || open.view.flush(length);
-        self.disk.sync_mapped(&open.file, &self.path, flush)
+        let flush = || open.flush(length);
+        self.disk.sync_mapped(open.file(), &self.path, flush)
     }
 
     fn close(&mut self) -> Result<()> {

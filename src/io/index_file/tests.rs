@@ -58,8 +58,7 @@ impl Faults for Watch {
 }
 
 fn open_index<const N: usize>(disk: &Disk, path: &Path, max_size: usize) -> IndexFile<N> {
-    // SAFETY: a file in a folder of the test's own, which has no other writer at a time.
-    unsafe { IndexFile::open(disk, path, max_size) }.unwrap()
+    IndexFile::open(disk, path, max_size).unwrap()
 }
 
 fn entry(n: usize) -> [u8; 8] {
