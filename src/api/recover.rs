@@ -28,7 +28,8 @@ use crate::tools::recover::report::RecoveryReport;
 /// ```
 ///
 /// # Errors
-/// If a partition is refused ([`OnLoss`]), the error names all refused partitions, and nothing has changed.
+/// If a partition is refused ([`OnLoss`](crate::OnLoss)), the error names all refused partitions, and nothing has
+/// changed.
 /// [`Error::LogLocked`](crate::Error::LogLocked) if a broker or a writer holds the log dir;
 /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a directory for the result that lies inside the
 /// source; [`Error::Io`](crate::Error::Io).

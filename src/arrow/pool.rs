@@ -128,23 +128,23 @@ impl PooledBlock {
     /// The first `len` bytes as an Arrow buffer; the memory comes back to the pool when the last user drops it.
     #[must_use]
     pub(crate) fn freeze(mut self, len: usize) -> Buffer {
-        let owner = Frozen(std::mem::take(&mut self.lines));
+        let owner = SharedBlock(std::mem::take(&mut self.lines));
         let mut bytes = Bytes::from_owner(owner);
         bytes.truncate(len);
         Buffer::from(bytes)
     }
 }
 
-/// A block that nothing changes any more.
-struct Frozen(Vec<CacheLine>);
+/// A full block, read by its users and given back to the pool when the last one drops it.
+struct SharedBlock(Vec<CacheLine>);
 
-impl AsRef<[u8]> for Frozen {
+impl AsRef<[u8]> for SharedBlock {
     fn as_ref(&self) -> &[u8] {
         bytemuck::cast_slice(&self.0)
     }
 }
 
-impl Drop for Frozen {
+impl Drop for SharedBlock {
     fn drop(&mut self) {
         SPARE.give(std::mem::take(&mut self.0));
     }
