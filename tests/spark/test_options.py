@@ -253,6 +253,10 @@ def test_a_timestamp_precedes_timestamps_by_partition_and_these_precede_offsets(
             {"startingOffsetsByTimestampStrategy": "none"},
             "startingOffsetsByTimestampStrategy: expected error or latest, found 'none'",
         ),
+        (
+            {"startingOffsetsByTimestampStrategy": " latest "},
+            "startingOffsetsByTimestampStrategy: expected error or latest, found ' latest '",
+        ),
         ({"includeHeaders": "yes"}, "option includeHeaders: expected true or false, found 'yes'"),
         ({"columns": "offset,size"}, "option columns: unknown column 'size'"),
         ({"columns": "offset,Offset"}, "option columns: column 'Offset' is named twice"),

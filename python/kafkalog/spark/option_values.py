@@ -45,11 +45,11 @@ def boolean(value: Any) -> bool:
     raise ValueError(f"expected true or false, found {value!r}")
 
 
-def choice(*valid: str) -> Callable[[Any], str]:
-    """Make a parser of one of some words, in any letter case."""
+def choice(*valid: str, trim: bool = True) -> Callable[[Any], str]:
+    """Make a parser of one of some words, in any letter case; with ``trim`` spaces around it do not count."""
 
     def parse(value: Any) -> str:
-        word = str(value).strip().lower()
+        word = (str(value).strip() if trim else str(value)).lower()
         if word not in valid:
             raise ValueError(f"expected {' or '.join(valid)}, found {value!r}")
         return word

@@ -127,7 +127,9 @@ def parse(given: Mapping[str, Any], use: Use = "batch") -> SourceOptions:
         raise ValueError(
             f"only one of assign, subscribe and subscribePattern may be given, not {' and '.join(strategies)}"
         )
-    no_match = parsed(options, "startingOffsetsByTimestampStrategy", option_values.choice("error", "latest"))
+    # Spark does not trim this option.
+    strategy = option_values.choice("error", "latest", trim=False)
+    no_match = parsed(options, "startingOffsetsByTimestampStrategy", strategy)
     starting, ending = _batch_bounds(options) if use == "batch" else _stream_bounds(options)
     least, most = _trigger_limits(options, use)
     _check_latest(options)
