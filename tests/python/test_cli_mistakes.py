@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import pytest
 
 import corpus
+import tiers
 from command import call
 from kafkalog.cli import _common
 from kafkalog.cli.main import COMMANDS, main
@@ -224,7 +225,7 @@ def long_options() -> Iterator[tuple[str, str]]:
             yield from ((command, option) for option in action.option_strings if option.startswith("--"))
 
 
-@pytest.mark.parametrize(("command", "option"), [*long_options()])
+@pytest.mark.parametrize(("command", "option"), tiers.some(long_options(), 5))
 def test_a_misspelt_option_gets_the_nearest_as_a_hint(command: str, option: str, tmp_path: Path, ask: Ask) -> None:
     """Two letters are swapped, one is missing; what the command requires is missing as well."""
     at = next(n for n in range(3, len(option)) if option[n] != option[n - 1])

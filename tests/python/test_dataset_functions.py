@@ -13,6 +13,7 @@ import textwrap
 import pytest
 
 import corpus
+import tiers
 
 DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
 PROLOGUE = f"""
@@ -100,13 +101,13 @@ FILTERED = {
 }
 
 
-@pytest.mark.parametrize("name", READ)
+@pytest.mark.parametrize("name", tiers.some(READ, 4))
 def test_functions_that_read_it(name: str) -> None:
     done = run(READ[name])
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("name", FILTERED)
+@pytest.mark.parametrize("name", tiers.some(FILTERED, 4))
 def test_functions_that_read_a_filtered_one(name: str) -> None:
     """They give the rows that Arrow chooses from a table of all."""
     done = run(f"""
@@ -134,6 +135,7 @@ def test_a_filtered_one_reads_by_threads() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "module",
     [

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import kafkalog
+import tiers
 
 # A namespace in which its user may mount, and nobody else sees it.
 ALONE = ["unshare", "--user", "--map-root-user", "--mount"]
@@ -257,7 +258,7 @@ if may_mount():
         """``compact``, ``retain``, ``rewrite`` and ``rescue``, at several fills."""
         no_space_for_a_copy(tmp_path)
 
-    @pytest.mark.parametrize("sync", ["config", "append", "never"])
+    @pytest.mark.parametrize("sync", tiers.some(["config", "append", "never"], 3))
     def test_no_space_left(tmp_path: Path, sync: str) -> None:
         """A write, an index's page, a snapshot: whatever it is that finds no room."""
         no_space_left(tmp_path, sync)

@@ -17,6 +17,7 @@ import pytest
 
 import corpus
 import kafkalog
+import tiers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,7 +72,7 @@ def ended_by(number: int, fifo: Path, logs: Path) -> tuple[int, str]:
     return process.returncode, said
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("number", tiers.some([signal.SIGKILL, signal.SIGINT], 2))
 def test_interrupted_it_goes_on(tmp_path: Path, number: int) -> None:
     (tmp_path / "begun").mkdir()
     logs = tmp_path / "logs"

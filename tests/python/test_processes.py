@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import itertools
 import multiprocessing
 import os
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 
 import corpus
 import kafkalog
+import tiers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,8 +60,7 @@ def long_log(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 @pytest.mark.parametrize("how", ["read", "close", "drop", "scan"])
-@pytest.mark.parametrize("threads", [1, 4])
-@pytest.mark.parametrize("layout", ["binary", "view"])
+@pytest.mark.parametrize(("threads", "layout"), tiers.some(itertools.product([4, 1], ["view", "binary"]), 4))
 def test_a_process_forked_while_a_reader_is_open(
     long_log: tuple[Path, int], layout: str, threads: int, how: str
 ) -> None:

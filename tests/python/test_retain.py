@@ -168,6 +168,7 @@ def test_command_line(tmp_path: Path) -> None:
 _RETAIN = "import sys, kafkalog; kafkalog.retain(sys.argv[1], sys.argv[2], config={'retention.ms': -1})"
 
 
+@pytest.mark.full
 def test_a_kill_leaves_a_whole_result_or_a_note(tmp_path: Path) -> None:
     source = filled(tmp_path / "logs", 2500)
     before = digests(source)

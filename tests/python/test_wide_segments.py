@@ -58,6 +58,7 @@ def test_reading(log_dir: Path) -> None:
     assert log.statistics()["last_offset"] == OFFSETS[-1]
 
 
+@pytest.mark.full
 def test_the_shell(log_dir: Path, tmp_path: Path) -> None:
     for words in (["cat"], ["stats"], ["ls"], ["explain"], ["dump", "--files"]):
         path = {"dump": log_dir / "t-0" / f"{0:020}.log", "cat": log_dir / "t-0"}.get(words[0], log_dir)
