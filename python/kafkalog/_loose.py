@@ -22,6 +22,7 @@ from kafkalog import _arguments, _core
 from kafkalog.errors import CorruptRecordError, KafkaLogError
 
 if TYPE_CHECKING:
+    import tarfile
     from collections.abc import Iterable, Iterator, Sequence
 
     from kafkalog._core import PartitionRange
@@ -145,10 +146,9 @@ class Loose:
                     size += member.size
                     if size > MOST_BYTES:
                         raise self._too_large("unpack it first")
-                    packed.extract(member, top, filter="data")
-        except tarfile.FilterError as error:
-            found = f"{error.tarinfo.name!r}, which leads out of its folder or is no plain file"
-            raise CorruptRecordError(f"{self.given}: expected a log dir, found {found}", self.given) from error
+                    self._extract(packed, member, top)
+        except getattr(tarfile, "FilterError", ()) as error:
+            raise self._no_plain_member(error.tarinfo) from error
         except (tarfile.TarError, RecursionError) as error:
             raise CorruptRecordError(f"{self.given}: {error}", self.given) from error
         except OSError as error:
@@ -166,6 +166,23 @@ class Loose:
             if _PARTITION.fullmatch(inner.name) and not has_partitions:
                 break
             self._place = within[0]
+
+    def _extract(self, packed: tarfile.TarFile, member: tarfile.TarInfo, top: Path) -> None:
+        """Extract a member below ``top`` as the filter ``data`` does.
+
+        Pythons before 3.10.12 and 3.11.4 have no filters: a member there must be a file or a folder.
+        """
+        if hasattr(packed, "extraction_filter"):
+            packed.extract(member, top, filter="data")
+            return
+        target = Path(os.path.realpath(top / member.name.lstrip("/")))
+        if not (member.isfile() or member.isdir()) or not target.is_relative_to(os.path.realpath(top)):
+            raise self._no_plain_member(member)
+        packed.extract(member, top, set_attrs=False)
+
+    def _no_plain_member(self, member: tarfile.TarInfo) -> CorruptRecordError:
+        found = f"{member.name!r}, which leads out of its folder or is no plain file"
+        return CorruptRecordError(f"{self.given}: expected a log dir, found {found}", self.given)
 
     def _too_large(self, hint: str) -> CorruptRecordError:
         return CorruptRecordError(f"{self.given}: more than {MOST_BYTES} bytes; {hint}", self.given)
