@@ -188,7 +188,7 @@ impl Writer {
             Type::String => {
                 let text = json.as_str().ok_or_else(|| fault("a string", json))?;
                 if text.len() > MAX_STRING {
-                    let found = format_args!("{} bytes", text.len());
+                    let found = format!("{} bytes", text.len());
                     return Err(fault(format!("at most {MAX_STRING} bytes"), found));
                 }
                 match i16::try_from(text.len()) {
