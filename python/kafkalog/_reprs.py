@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from abc import ABC, abstractmethod
 from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -58,7 +59,7 @@ def html_table(title: str, head: Sequence[str], rows: Iterable[Sequence[Any]], m
     return f"<div><p><b>{escape(title)}</b></p>{table}{note}</div>"
 
 
-class Closing:
+class Closing(ABC):
     """Base of what is open until it is closed: a context manager that cannot be pickled."""
 
     __slots__ = ()
@@ -75,9 +76,9 @@ class Closing:
     def __reduce__(self) -> NoReturn:
         raise TypeError(f"a kafkalog.{type(self).__name__} cannot be pickled: {self._NOT_PICKLED}")
 
+    @abstractmethod
     def close(self) -> None:
         """Close it."""
-        raise NotImplementedError
 
 
 @cache

@@ -1,12 +1,12 @@
-//! Offset and time index: what both do, read and written, with the same results as `AbstractIndex`, `OffsetIndex` and
-//! `TimeIndex`.
+//! The offset and the time index, for reading and writing, with the results of Kafka's `AbstractIndex`, `OffsetIndex`
+//! and `TimeIndex`.
 //!
-//! An index is over an [`EntryFile`]: [`Slots`], which are only read, a mapped file on a disk, or one under plan.
+//! Its entries lie in an [`EntryFile`]: read-only [`Slots`], a mapped file on disk, or a file of a plan.
 //!
 //! # Differences from Kafka
 //! Kafka's objects can be driven into a state in which their entries and their write position
 //! disagree (a resize below the entries; a time entry whose offset does not fit): exceptions out of that state follow,
-//! and bytes in wrong places. On a disk such a call is refused and changes nothing. Under plan a resize below the
+//! and bytes in wrong places. On a disk such a call is refused and changes nothing. In a plan a resize below the
 //! entries shortens the file, as Kafka does before it throws, and fails.
 //!
 //! Slots in memory are searched faster than Kafka searches. Both find the same among entries that rise.

@@ -91,8 +91,8 @@ impl WritableTransactionIndex {
 }
 
 impl<S: Storage> WritableTransactionIndex<S> {
-    /// Opens the index of the segment that begins at `base_offset` for writing. One that is not there is empty; its file
-    /// comes into being with its first entry.
+    /// Opens the index of the segment that begins at `base_offset` for writing. A missing file counts as
+    /// empty and is created with the first entry.
     ///
     /// # Errors
     /// `Io`.

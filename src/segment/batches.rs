@@ -40,13 +40,13 @@ pub struct Bounds {
     pub end: Option<Position>,
 }
 
-/// The rules by which [`Batches`] come to the next batch, and where they are.
+/// The rules by which [`Batches`] finds the next batch, and its position.
 pub(crate) trait Policy {
     /// Position of the next batch, or of the end of the log.
     fn position(&self) -> Position;
 
-    /// Puts the header of the next batch, whose bytes are all there, into `header`, which says nothing if there is none;
-    /// returns its position.
+    /// Reads the header of the next batch into `header` and returns its position, or `None` at the end of the log; all
+    /// bytes of the batch are there.
     ///
     /// # Errors
     /// Faults, by the rules; `Io`.
@@ -122,8 +122,6 @@ impl Policy for BatchCursor {
         self.position
     }
 
-    /// # Errors
-    /// As [`BatchCursor::next`].
     #[expect(clippy::inline_always, reason = "as `BatchHeader::parse`")]
     #[inline(always)]
     fn next_into(

@@ -208,7 +208,7 @@ impl<'a> Recovery<'a> {
     /// `Io`.
     fn apply(&mut self) -> Result<()> {
         let marker = self.marker_to_keep(self.is_log_dir)?;
-        // What has begun in place comes to its end.
+        // A repair in place is not interrupted between partitions.
         interrupt::with_cancellation(|| false, || self.apply_all(marker))
     }
 
