@@ -77,6 +77,12 @@ def _edits(one: str, other: str) -> int:
     return row[-1]
 
 
+def taken(out: Path) -> FileExistsError:
+    """Make the error for an output that exists, in the words of the core."""
+    reason = f"{os.strerror(errno.EEXIST)}: choose another path for the result, or remove what is there"
+    return FileExistsError(errno.EEXIST, reason, str(out))
+
+
 def path(given: StrPath) -> str:
     """Return a path as text, from the root: it must hold when the process changes its working directory.
 

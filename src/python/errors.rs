@@ -100,7 +100,7 @@ fn convert(py: Python<'_>, error: &Error, text: String) -> PyResult<PyErr> {
         Error::Io { path, source } => match errno(py, source)? {
             // OSError itself picks FileNotFoundError, PermissionError and so on by errno.
             Some(errno) => {
-                let reason = if source.kind() == io::ErrorKind::NotSeekable {
+                let reason = if source.get_ref().is_some() {
                     PyString::new(py, &source.to_string())
                 } else {
                     let reason = py.import("os")?.call_method1("strerror", (errno,))?;

@@ -246,7 +246,7 @@ def test_into_a_new_directory(tmp_path: Path) -> None:
     assert report.out == str(tmp_path / "mended")
     assert digests(tmp_path / "logs") == before
     assert len(naive.rows(tmp_path / "mended" / "orders-0")) == 100
-    with pytest.raises(FileExistsError) as caught:
+    with pytest.raises(FileExistsError, match="choose another path for the result, or remove") as caught:
         kafkalog.recover(folder.parent, out=tmp_path / "mended")
     assert caught.value.filename == str(tmp_path / "mended")
     with pytest.raises(ValueError, match="where a broker looks"):

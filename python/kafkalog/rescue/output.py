@@ -25,7 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kafkalog import _core
+from kafkalog import _arguments, _core
 from kafkalog._atomic_files import read_small, replace, sync_folder
 from kafkalog.log import PartitionLog
 from kafkalog.rescue import group_offsets
@@ -68,7 +68,7 @@ def check_out(out: Path, sources: Iterable[str]) -> None:
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         if _is_whole(Path(os.path.realpath(out))):
             return
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(out))
+        raise _arguments.taken(out)
     _core.check_output(str(out), list(sources))
 
 

@@ -7,7 +7,6 @@ names in a folder that is then renamed to the target.
 
 from __future__ import annotations
 
-import errno
 import glob
 import json
 import os
@@ -167,7 +166,7 @@ def _sweep(target: Path) -> None:
 
 def _require_absent(target: Path) -> None:
     if target.exists() or target.is_symlink():
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+        raise _arguments.taken(target)
 
 
 def _publish(staging: Path, target: Path, names: dict[str, str]) -> None:

@@ -7,8 +7,6 @@ together with what else is in the source, verifies the whole, and gives it the t
 from __future__ import annotations
 
 import contextlib
-import errno
-import os
 import pickle
 import shutil
 import uuid
@@ -68,7 +66,7 @@ def rewrite(spark: SparkSession, source: StrPath, out: StrPath, **options: Any) 
     if target.exists():
         # A call may have been killed after it had given the result its name.
         _remove_left(parts)
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+        raise _arguments.taken(target)
     _core.check_output(str(target), [log_dir.path])
     refused = {"keep_partitions", "dry_run", "progress"} & options.keys()
     if refused:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import shutil
 from contextlib import contextmanager
 from dataclasses import replace
@@ -74,7 +72,7 @@ def truncate(
     log = PartitionLog(source)
     target = Path(_arguments.path(out))
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+        raise _arguments.taken(target)
     _core.check_output(str(target), [log.path])
     with way_out():
         recovered, on_loss = _recovered(log, target / Path(log.path).name, offset, config)

@@ -55,7 +55,11 @@ fn ensure_free(source: &Path, out: &Path) -> Result<()> {
     if is_empty || read_small(&out.join(UNFINISHED), note.len() as u64).is_ok_and(is_ours) {
         return Ok(());
     }
-    Err(Error::io(out)(io::ErrorKind::AlreadyExists.into()))
+    let advice = "File exists: choose another path for the result, or remove what is there";
+    Err(Error::io(out)(io::Error::new(
+        io::ErrorKind::AlreadyExists,
+        advice,
+    )))
 }
 
 /// Content of the note of an unfinished output: its source.
