@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::common::{files, root};
 
 /// Lowest first; modules of one line are siblings.
-const LAYERS: [&[&str]; 16] = [
+const LAYERS: [&[&str]; 17] = [
     &["types"],
     &["error"],
     &["format"],
@@ -17,6 +17,7 @@ const LAYERS: [&[&str]; 16] = [
     &["log"],
     &["load", "scan"],
     &["write"],
+    &["values"],
     &["arrow"],
     &["tables"],
     &["tools"],

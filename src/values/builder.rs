@@ -1,0 +1,489 @@
+//! Arrow columns of any type, from which the last rows can be removed again.
+//!
+//! Decoders of all formats append to these. A value that turns out damaged halfway leaves children of unequal lengths;
+//! [`Builder::truncate`] restores the rows before it. Capacity is kept from batch to batch only by Arrow's allocator.
+
+use std::mem;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, make_array};
+use arrow_buffer::{
+    ArrowNativeType, BooleanBufferBuilder, Buffer, NullBuffer, NullBufferBuilder, i256,
+};
+use arrow_data::{ArrayData, ArrayDataBuilder};
+use arrow_schema::{DataType, FieldRef, Fields};
+
+use super::fault::{Cause, Undecoded};
+use crate::error::{Error, Result};
+
+/// Most bytes of text or binary, and most items of lists, in one column of a batch: Arrow's offsets have 32 bits.
+const MAX_LENGTH: usize = i32::MAX.unsigned_abs() as usize;
+
+/// A column being built, with those below it.
+#[derive(Debug)]
+pub(crate) enum Builder {
+    /// Rows without values.
+    Null(usize),
+    Boolean(Flags),
+    Int32(Numbers<i32>),
+    Int64(Numbers<i64>),
+    UInt32(Numbers<u32>),
+    UInt64(Numbers<u64>),
+    Float32(Numbers<f32>),
+    Float64(Numbers<f64>),
+    Decimal128(Numbers<i128>),
+    Decimal256(Numbers<i256>),
+    /// `Utf8` or `Binary`.
+    Bytes(Texts),
+    /// `FixedSizeBinary`
+    Fixed(FixedBytes),
+    /// `List`, or `Map`, whose item is a struct of key and value.
+    List(Lists),
+    Struct(Structs),
+}
+
+/// Booleans.
+#[derive(Debug)]
+pub(crate) struct Flags {
+    values: BooleanBufferBuilder,
+    nulls: NullBufferBuilder,
+}
+
+/// Numbers of one width: integers, floats, decimals, dates, times, timestamps.
+#[derive(Debug)]
+pub(crate) struct Numbers<T> {
+    data_type: DataType,
+    values: Vec<T>,
+    nulls: NullBufferBuilder,
+}
+
+/// Text or bytes.
+#[derive(Debug)]
+pub(crate) struct Texts {
+    data_type: DataType,
+    bytes: Vec<u8>,
+    /// One more than rows.
+    offsets: Vec<i32>,
+    nulls: NullBufferBuilder,
+}
+
+/// Byte strings of one width.
+#[derive(Debug)]
+pub(crate) struct FixedBytes {
+    width: usize,
+    data_type: DataType,
+    bytes: Vec<u8>,
+    nulls: NullBufferBuilder,
+}
+
+/// Lists or maps.
+#[derive(Debug)]
+pub(crate) struct Lists {
+    data_type: DataType,
+    item: Box<Builder>,
+    /// One more than rows.
+    offsets: Vec<i32>,
+    nulls: NullBufferBuilder,
+}
+
+/// Structs.
+#[derive(Debug)]
+pub(crate) struct Structs {
+    fields: Fields,
+    children: Vec<Builder>,
+    rows: usize,
+    nulls: NullBufferBuilder,
+}
+
+/// The fault of a batch that Arrow's offsets cannot describe.
+#[cold]
+fn too_large(what: &str) -> Undecoded {
+    Undecoded::new(
+        Cause::TooLarge,
+        format_args!("more than {MAX_LENGTH} {what} in one batch; a smaller batch_rows helps"),
+    )
+}
+
+/// `length` as an offset.
+#[inline]
+fn offset(length: usize, what: &str) -> std::result::Result<i32, Undecoded> {
+    i32::try_from(length).map_err(|_| too_large(what))
+}
+
+impl Flags {
+    #[inline]
+    pub(crate) fn push(&mut self, value: bool) {
+        self.values.append(value);
+        self.nulls.append_non_null();
+    }
+}
+
+impl<T: Copy + Default> Numbers<T> {
+    #[inline]
+    pub(crate) fn push(&mut self, value: T) {
+        self.values.push(value);
+        self.nulls.append_non_null();
+    }
+
+    fn new(data_type: &DataType) -> Self {
+        Self {
+            data_type: data_type.clone(),
+            values: Vec::new(),
+            nulls: NullBufferBuilder::new(0),
+        }
+    }
+
+    #[inline]
+    fn push_null(&mut self) {
+        self.values.push(T::default());
+        self.nulls.append_null();
+    }
+
+    fn truncate(&mut self, rows: usize) {
+        self.values.truncate(rows);
+        self.nulls.truncate(rows);
+    }
+}
+
+impl<T: ArrowNativeType> Numbers<T> {
+    fn finish(&mut self) -> ArrayDataBuilder {
+        let values = mem::take(&mut self.values);
+        ArrayData::builder(self.data_type.clone())
+            .len(values.len())
+            .nulls(self.nulls.finish())
+            .add_buffer(Buffer::from_vec(values))
+    }
+}
+
+impl Texts {
+    /// Appends bytes; of a column of text, bytes that are UTF-8.
+    ///
+    /// # Errors
+    /// `TooLarge`
+    #[inline]
+    pub(crate) fn push(&mut self, value: &[u8]) -> std::result::Result<(), Undecoded> {
+        let end = offset(self.bytes.len().saturating_add(value.len()), "bytes")?;
+        self.bytes.extend_from_slice(value);
+        self.offsets.push(end);
+        self.nulls.append_non_null();
+        Ok(())
+    }
+
+    #[inline]
+    fn push_null(&mut self) {
+        let end = self.offsets.last().copied().unwrap_or_default();
+        self.offsets.push(end);
+        self.nulls.append_null();
+    }
+
+    fn truncate(&mut self, rows: usize) {
+        self.offsets.truncate(rows.saturating_add(1));
+        self.bytes.truncate(end_of(&self.offsets));
+        self.nulls.truncate(rows);
+    }
+}
+
+impl FixedBytes {
+    /// Appends a value of the column's width; anything else is a fault of the caller.
+    ///
+    /// # Errors
+    /// `Malformed` for another width.
+    #[inline]
+    pub(crate) fn push(&mut self, value: &[u8]) -> std::result::Result<(), Undecoded> {
+        if value.len() != self.width {
+            let (expected, found) = (self.width, value.len());
+            return Err(Undecoded::new(
+                Cause::Malformed,
+                format_args!("expected {expected} bytes, found {found}"),
+            ));
+        }
+        self.bytes.extend_from_slice(value);
+        self.nulls.append_non_null();
+        Ok(())
+    }
+
+    fn push_null(&mut self) {
+        let length = self.bytes.len().saturating_add(self.width);
+        self.bytes.resize(length, 0);
+        self.nulls.append_null();
+    }
+}
+
+impl Lists {
+    /// The column of the items. After the items of a row comes [`Lists::close`].
+    #[inline]
+    pub(crate) fn item(&mut self) -> &mut Builder {
+        &mut self.item
+    }
+
+    /// Ends a row: its items are those appended since the row before.
+    ///
+    /// # Errors
+    /// `TooLarge`
+    #[inline]
+    pub(crate) fn close(&mut self) -> std::result::Result<(), Undecoded> {
+        self.offsets.push(offset(self.item.len(), "items")?);
+        self.nulls.append_non_null();
+        Ok(())
+    }
+
+    fn push_null(&mut self) {
+        let end = self.offsets.last().copied().unwrap_or_default();
+        self.offsets.push(end);
+        self.nulls.append_null();
+    }
+}
+
+impl Structs {
+    /// The columns of the fields. After every child got its value comes [`Structs::close`].
+    #[inline]
+    pub(crate) fn children(&mut self) -> &mut [Builder] {
+        &mut self.children
+    }
+
+    /// The names and types of the children.
+    pub(crate) const fn fields(&self) -> &Fields {
+        &self.fields
+    }
+
+    /// Ends a row.
+    #[inline]
+    pub(crate) fn close(&mut self) {
+        self.rows = self.rows.saturating_add(1);
+        self.nulls.append_non_null();
+    }
+
+    fn push_null(&mut self) {
+        self.children.iter_mut().for_each(Builder::push_null);
+        self.rows = self.rows.saturating_add(1);
+        self.nulls.append_null();
+    }
+}
+
+/// The last of some offsets.
+fn end_of(offsets: &[i32]) -> usize {
+    let end = offsets.last().copied().unwrap_or_default();
+    usize::try_from(end).unwrap_or_default()
+}
+
+impl Builder {
+    /// An empty column.
+    ///
+    /// # Errors
+    /// `Internal` for a type that no decoder makes.
+    pub(crate) fn try_new(data_type: &DataType) -> Result<Self> {
+        let nulls = || NullBufferBuilder::new(0);
+        let list = |item: &FieldRef| -> Result<Self> {
+            Ok(Self::List(Lists {
+                data_type: data_type.clone(),
+                item: Box::new(Self::try_new(item.data_type())?),
+                offsets: vec![0],
+                nulls: nulls(),
+            }))
+        };
+        Ok(match data_type {
+            DataType::Null => Self::Null(0),
+            DataType::Boolean => Self::Boolean(Flags {
+                values: BooleanBufferBuilder::new(0),
+                nulls: nulls(),
+            }),
+            DataType::Int32 | DataType::Date32 | DataType::Time32(_) => {
+                Self::Int32(Numbers::new(data_type))
+            }
+            DataType::Int64 | DataType::Time64(_) | DataType::Timestamp(..) => {
+                Self::Int64(Numbers::new(data_type))
+            }
+            DataType::UInt32 => Self::UInt32(Numbers::new(data_type)),
+            DataType::UInt64 => Self::UInt64(Numbers::new(data_type)),
+            DataType::Float32 => Self::Float32(Numbers::new(data_type)),
+            DataType::Float64 => Self::Float64(Numbers::new(data_type)),
+            DataType::Decimal128(..) => Self::Decimal128(Numbers::new(data_type)),
+            DataType::Decimal256(..) => Self::Decimal256(Numbers::new(data_type)),
+            DataType::Utf8 | DataType::Binary => Self::Bytes(Texts {
+                data_type: data_type.clone(),
+                bytes: Vec::new(),
+                offsets: vec![0],
+                nulls: nulls(),
+            }),
+            DataType::FixedSizeBinary(width) => Self::Fixed(FixedBytes {
+                width: usize::try_from(*width).unwrap_or_default(),
+                data_type: data_type.clone(),
+                bytes: Vec::new(),
+                nulls: nulls(),
+            }),
+            DataType::List(item) | DataType::Map(item, _) => list(item)?,
+            DataType::Struct(fields) => Self::Struct(Structs {
+                fields: fields.clone(),
+                children: fields
+                    .iter()
+                    .map(|field| Self::try_new(field.data_type()))
+                    .collect::<Result<_>>()?,
+                rows: 0,
+                nulls: nulls(),
+            }),
+            other => {
+                return Err(Error::internal(format_args!(
+                    "no column of values is of type {other}"
+                )));
+            }
+        })
+    }
+
+    /// Rows so far.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Null(rows) => *rows,
+            Self::Boolean(flags) => flags.values.len(),
+            Self::Int32(numbers) => numbers.values.len(),
+            Self::Int64(numbers) => numbers.values.len(),
+            Self::UInt32(numbers) => numbers.values.len(),
+            Self::UInt64(numbers) => numbers.values.len(),
+            Self::Float32(numbers) => numbers.values.len(),
+            Self::Float64(numbers) => numbers.values.len(),
+            Self::Decimal128(numbers) => numbers.values.len(),
+            Self::Decimal256(numbers) => numbers.values.len(),
+            Self::Bytes(texts) => texts.offsets.len().saturating_sub(1),
+            Self::Fixed(fixed) => fixed.nulls.len(),
+            Self::List(lists) => lists.offsets.len().saturating_sub(1),
+            Self::Struct(structs) => structs.rows,
+        }
+    }
+
+    /// Bytes of the values so far.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Null(_) => 0,
+            Self::Boolean(flags) => flags.values.len() / 8,
+            Self::Int32(numbers) => mem::size_of_val(numbers.values.as_slice()),
+            Self::Int64(numbers) => mem::size_of_val(numbers.values.as_slice()),
+            Self::UInt32(numbers) => mem::size_of_val(numbers.values.as_slice()),
+            Self::UInt64(numbers) => mem::size_of_val(numbers.values.as_slice()),
+            Self::Float32(numbers) => mem::size_of_val(numbers.values.as_slice()),
+            Self::Float64(numbers) => mem::size_of_val(numbers.values.as_slice()),
+            Self::Decimal128(numbers) => mem::size_of_val(numbers.values.as_slice()),
+            Self::Decimal256(numbers) => mem::size_of_val(numbers.values.as_slice()),
+            Self::Bytes(texts) => {
+                mem::size_of_val(texts.offsets.as_slice()).saturating_add(texts.bytes.len())
+            }
+            Self::Fixed(fixed) => fixed.bytes.len(),
+            Self::List(lists) => {
+                mem::size_of_val(lists.offsets.as_slice()).saturating_add(lists.item.bytes())
+            }
+            Self::Struct(structs) => structs
+                .children
+                .iter()
+                .fold(0, |sum, child| sum.saturating_add(child.bytes())),
+        }
+    }
+
+    /// Appends a row without a value.
+    pub(crate) fn push_null(&mut self) {
+        match self {
+            Self::Null(rows) => *rows = rows.saturating_add(1),
+            Self::Boolean(flags) => {
+                flags.values.append(false);
+                flags.nulls.append_null();
+            }
+            Self::Int32(numbers) => numbers.push_null(),
+            Self::Int64(numbers) => numbers.push_null(),
+            Self::UInt32(numbers) => numbers.push_null(),
+            Self::UInt64(numbers) => numbers.push_null(),
+            Self::Float32(numbers) => numbers.push_null(),
+            Self::Float64(numbers) => numbers.push_null(),
+            Self::Decimal128(numbers) => numbers.push_null(),
+            Self::Decimal256(numbers) => numbers.push_null(),
+            Self::Bytes(texts) => texts.push_null(),
+            Self::Fixed(fixed) => fixed.push_null(),
+            Self::List(lists) => lists.push_null(),
+            Self::Struct(structs) => structs.push_null(),
+        }
+    }
+
+    /// Drops all rows but the first `rows`, and what was appended of a row that was not ended.
+    pub(crate) fn truncate(&mut self, rows: usize) {
+        match self {
+            Self::Null(all) => *all = rows.min(*all),
+            Self::Boolean(flags) => {
+                flags.values.truncate(rows);
+                flags.nulls.truncate(rows);
+            }
+            Self::Int32(numbers) => numbers.truncate(rows),
+            Self::Int64(numbers) => numbers.truncate(rows),
+            Self::UInt32(numbers) => numbers.truncate(rows),
+            Self::UInt64(numbers) => numbers.truncate(rows),
+            Self::Float32(numbers) => numbers.truncate(rows),
+            Self::Float64(numbers) => numbers.truncate(rows),
+            Self::Decimal128(numbers) => numbers.truncate(rows),
+            Self::Decimal256(numbers) => numbers.truncate(rows),
+            Self::Bytes(texts) => texts.truncate(rows),
+            Self::Fixed(fixed) => {
+                fixed.bytes.truncate(rows.saturating_mul(fixed.width));
+                fixed.nulls.truncate(rows);
+            }
+            Self::List(lists) => {
+                lists.offsets.truncate(rows.saturating_add(1));
+                lists.item.truncate(end_of(&lists.offsets));
+                lists.nulls.truncate(rows);
+            }
+            Self::Struct(structs) => {
+                structs.rows = rows.min(structs.rows);
+                let children = structs.children.iter_mut();
+                children.for_each(|child| child.truncate(rows));
+                structs.nulls.truncate(rows);
+            }
+        }
+    }
+
+    /// The column so far; begins the next one.
+    ///
+    /// # Errors
+    /// `Internal` where Arrow refuses what was built.
+    pub(crate) fn finish(&mut self) -> Result<ArrayRef> {
+        let refused = |e| Error::internal(format_args!("Arrow refused a column of values: {e}"));
+        let offsets = |offsets: &mut Vec<i32>| Buffer::from_vec(mem::replace(offsets, vec![0]));
+        let rows = self.len();
+        let data = match self {
+            Self::Null(rows) => ArrayData::builder(DataType::Null).len(mem::take(rows)),
+            Self::Boolean(flags) => ArrayData::builder(DataType::Boolean)
+                .len(rows)
+                .nulls(flags.nulls.finish())
+                .add_buffer(flags.values.finish().into_inner()),
+            Self::Int32(numbers) => numbers.finish(),
+            Self::Int64(numbers) => numbers.finish(),
+            Self::UInt32(numbers) => numbers.finish(),
+            Self::UInt64(numbers) => numbers.finish(),
+            Self::Float32(numbers) => numbers.finish(),
+            Self::Float64(numbers) => numbers.finish(),
+            Self::Decimal128(numbers) => numbers.finish(),
+            Self::Decimal256(numbers) => numbers.finish(),
+            Self::Bytes(texts) => ArrayData::builder(texts.data_type.clone())
+                .len(rows)
+                .nulls(texts.nulls.finish())
+                .add_buffer(offsets(&mut texts.offsets))
+                .add_buffer(Buffer::from_vec(mem::take(&mut texts.bytes))),
+            Self::Fixed(fixed) => ArrayData::builder(fixed.data_type.clone())
+                .len(rows)
+                .nulls(fixed.nulls.finish())
+                .add_buffer(Buffer::from_vec(mem::take(&mut fixed.bytes))),
+            Self::List(lists) => ArrayData::builder(lists.data_type.clone())
+                .len(rows)
+                .nulls(lists.nulls.finish())
+                .add_buffer(offsets(&mut lists.offsets))
+                .add_child_data(lists.item.finish()?.to_data()),
+            Self::Struct(structs) => {
+                structs.rows = 0;
+                let nulls: Option<NullBuffer> = structs.nulls.finish();
+                let children = structs.children.iter_mut();
+                let children = children.map(|child| Ok(child.finish()?.to_data()));
+                ArrayData::builder(DataType::Struct(structs.fields.clone()))
+                    .len(rows)
+                    .nulls(nulls)
+                    .child_data(children.collect::<Result<_>>()?)
+            }
+        };
+        Ok(Arc::clone(&make_array(data.build().map_err(refused)?)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,70 @@
+use std::sync::Arc;
+
+use arrow_array::{Array, Int32Array, ListArray, StringArray, StructArray, cast::AsArray};
+use arrow_schema::{DataType, Field, Fields};
+
+use super::Builder;
+
+fn list_of_text() -> DataType {
+    DataType::List(Arc::new(Field::new("item", DataType::Utf8, true)))
+}
+
+fn row(builder: &mut Builder, number: i32, texts: &[&str]) {
+    let Builder::Struct(row) = builder else {
+        panic!("no struct")
+    };
+    let [Builder::Int32(numbers), Builder::List(list)] = row.children() else {
+        panic!("other children")
+    };
+    numbers.push(number);
+    for text in texts {
+        let Builder::Bytes(items) = list.item() else {
+            panic!("no text")
+        };
+        items.push(text.as_bytes()).unwrap();
+    }
+    list.close().unwrap();
+    row.close();
+}
+
+#[test]
+fn a_row_that_was_not_ended_is_removed() {
+    let fields = vec![
+        Field::new("n", DataType::Int32, true),
+        Field::new("texts", list_of_text(), true),
+    ];
+    let fields = Fields::from(fields);
+    let mut builder = Builder::try_new(&DataType::Struct(fields)).unwrap();
+    for _ in 0..2 {
+        row(&mut builder, 1, &["a", "bc"]);
+        builder.push_null();
+        // Half of a row: a number, and an item of a list without its end.
+        let Builder::Struct(half) = &mut builder else {
+            panic!("no struct")
+        };
+        let [Builder::Int32(numbers), Builder::List(list)] = half.children() else {
+            panic!("other children")
+        };
+        numbers.push(9);
+        let Builder::Bytes(items) = list.item() else {
+            panic!("no text")
+        };
+        items.push(b"lost").unwrap();
+        builder.truncate(2);
+        row(&mut builder, 2, &["d"]);
+        assert_eq!(builder.len(), 3);
+
+        let array = builder.finish().unwrap();
+        let rows: &StructArray = array.as_struct();
+        assert_eq!(
+            rows.nulls().unwrap().iter().collect::<Vec<_>>(),
+            [true, false, true]
+        );
+        let numbers: &Int32Array = rows.column(0).as_primitive();
+        assert_eq!((numbers.value(0), numbers.value(2)), (1, 2));
+        let lists: &ListArray = rows.column(1).as_list();
+        let items: &StringArray = lists.values().as_string();
+        assert_eq!(items.iter().flatten().collect::<Vec<_>>(), ["a", "bc", "d"]);
+        assert_eq!(lists.value_offsets(), [0, 2, 2, 3]);
+    }
+}

@@ -1,0 +1,14 @@
+//! Typed values: payloads of records decoded by their schemas. Opens no files.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`fault`] | why a payload has no value |
+//! | [`decoder`] | the trait of all formats: schemas compiled to programs, payloads decoded into a column |
+//! | [`builder`] | Arrow columns of any type, from which the last rows can be removed again |
+//!
+//! A column has one reader schema, which gives its type. Every writer schema that occurs is compiled against it once;
+//! then each payload is decoded straight into the column, whatever schema the payload before it had.
+
+pub(crate) mod builder;
+pub(crate) mod decoder;
+pub(crate) mod fault;
