@@ -6,7 +6,6 @@ use std::sync::Arc;
 use super::loaded::LoadedLog;
 use super::note::Note;
 use super::plan::Plan;
-use super::producers::PlannedBatches;
 use super::request::LoadRequest;
 use super::segments::{PlannedSegment, PlannedSegmentList};
 use crate::error::{Error, Result};
@@ -24,7 +23,7 @@ use crate::log::config::LogConfig;
 use crate::log::dir::text_limit;
 use crate::log::epochs::LeaderEpochs;
 use crate::producers::ProducerStateManager;
-use crate::producers::replay::Rebuilding;
+use crate::producers::replay::{Rebuilding, ReplayedLog as _};
 use crate::producers::snapshots::Snapshots;
 use crate::segment::writer::{RecoveryFailure, SegmentSettings};
 use crate::types::Offset;
@@ -131,15 +130,13 @@ impl Loader<'_> {
             .epochs
             .truncate_from_start(self.request.log_start_offset);
         producers.remove_stray_snapshots(&bases)?;
-        self.rebuild_producers(
-            &mut producers,
-            Rebuilding {
-                log_start_offset,
-                log_end_offset,
-                now_ms: self.request.now_ms,
-                was_clean: self.request.clean,
-            },
-        )?;
+        let to = Rebuilding {
+            log_start_offset,
+            log_end_offset,
+            now_ms: self.request.now_ms,
+            was_clean: self.request.clean,
+        };
+        producers.rebuild(&mut self.segments, to)?;
         self.look_up_first_unstable(&producers, log_start_offset)?;
         self.check_topic_id()?;
         if flush_epochs {
@@ -201,17 +198,6 @@ impl Loader<'_> {
     pub(super) fn open_producers(&self) -> Result<ProducerStateManager> {
         let snapshots = Snapshots::over(self.folder.clone());
         ProducerStateManager::open(Arc::new(snapshots), self.request.producer_id_expiration_ms)
-    }
-
-    pub(super) fn rebuild_producers(
-        &mut self,
-        producers: &mut ProducerStateManager,
-        to: Rebuilding,
-    ) -> Result<()> {
-        let mut log = PlannedBatches {
-            segments: &mut self.segments,
-        };
-        producers.rebuild(&mut log, to)
     }
 
     /// Kafka looks up where the oldest open transaction begins (`maybeIncrementFirstUnstableOffset`). That opens an index,

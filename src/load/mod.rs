@@ -6,7 +6,6 @@
 //! | `loader`, `recovery` | the steps, in Kafka's order (`LogLoader`, `LocalLog`) |
 //! | `segments` | the segments of a folder under plan (`LogSegments`) |
 //! | `rebuilt` | rebuilt indexes that do not fit into memory |
-//! | `producers` | batches for replaying the producers' state |
 //! | `loss`, `losses` | whole batches that would be lost, and whether that is allowed |
 //! | `salvage` | the step before, if no whole batch may be lost |
 //! | `retain` | retention over the loaded log |
@@ -24,7 +23,6 @@ mod loss;
 mod losses;
 mod note;
 mod plan;
-mod producers;
 mod rebuilt;
 mod recovery;
 mod request;

@@ -13,7 +13,7 @@ use crate::io::overlay::content::Content;
 use crate::io::storage::{ReadFolder as _, Storage as _};
 use crate::log::epochs::LeaderEpochs;
 use crate::producers::ProducerStateManager;
-use crate::producers::replay::Rebuilding;
+use crate::producers::replay::{Rebuilding, ReplayedLog as _};
 use crate::segment::batches::Batches;
 use crate::segment::files::SEGMENT_FILES;
 use crate::segment::neighbours::Neighbours;
@@ -31,7 +31,7 @@ impl Loader<'_> {
             now_ms: self.request.now_ms,
             was_clean: false,
         };
-        self.rebuild_producers(&mut producers, to)?;
+        producers.rebuild(&mut self.segments, to)?;
         Ok(producers)
     }
 
@@ -318,11 +318,9 @@ fn replay(
             epochs.assign(epoch, header.base_offset)?;
         }
         if header.has_producer_id() {
-            let marker = batches.source.marker(position, header)?;
             let origin = AppendOrigin::Replication;
             let mut append = producers.prepare_update(header.producer_id, origin);
-            let completed = append.append(header, marker, 0);
-            let completed = completed.map_err(|error| error.at(batches.source.path()))?;
+            let completed = append.replay(batches, position, header)?;
             producers.update(append);
             if let Some(completed) = completed {
                 if completed.is_aborted {

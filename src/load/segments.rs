@@ -3,7 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::loaded::LoadedSegment;
+use crate::error::Result;
 use crate::io::overlay::Overlay;
+use crate::producers::replay::ReplayedLog;
+use crate::segment::batches::Batches;
+use crate::segment::walk::KafkaPolicy;
 use crate::segment::writer::WritableSegment;
 use crate::types::Offset;
 
@@ -58,10 +62,6 @@ impl PlannedSegmentList {
         listed.collect()
     }
 
-    pub(super) fn base_offsets(&self) -> Vec<Offset> {
-        self.0.keys().copied().collect()
-    }
-
     /// The base offset of the one that may hold `offset` (`LogSegments.floorSegment`).
     pub(super) fn floor(&self, offset: Offset) -> Option<Offset> {
         self.0.range(..=offset).next_back().map(|(&base, _)| base)
@@ -86,5 +86,30 @@ impl PlannedSegmentList {
     ) -> impl Iterator<Item = &mut PlannedSegment> {
         let from = self.floor(offset).unwrap_or(Offset::MIN);
         self.0.range_mut(from..).map(|(_, segment)| segment)
+    }
+}
+
+impl ReplayedLog for PlannedSegmentList {
+    type Policy = KafkaPolicy;
+
+    fn base_offsets(&self) -> Vec<Offset> {
+        self.0.keys().copied().collect()
+    }
+
+    fn batches(
+        &mut self,
+        base_offset: Offset,
+        start: Offset,
+        end: Option<Offset>,
+    ) -> Result<Option<Batches<KafkaPolicy>>> {
+        let Some(segment) = self.get_mut(base_offset) else {
+            return Ok(None);
+        };
+        let end = match end {
+            Some(end) => segment.translate_offset(end)?,
+            None => None,
+        };
+        let end = end.unwrap_or(segment.size());
+        segment.read(start, end)
     }
 }

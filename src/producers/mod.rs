@@ -48,26 +48,6 @@ pub struct Analysis {
     pub duplicate: Option<BatchMetadata>,
 }
 
-impl Analysis {
-    /// Checks one more batch of the append, which has a producer.
-    fn add(
-        &mut self,
-        producers: &ProducerStateManager,
-        header: &BatchHeader,
-        marker: Option<EndTransaction>,
-        origin: AppendOrigin,
-        transaction_version: i16,
-    ) -> Result<()> {
-        let append = self
-            .appends
-            .entry(header.producer_id)
-            .or_insert_with_key(|&producer_id| producers.prepare_update(producer_id, origin));
-        let completed = append.append(header, marker, transaction_version)?;
-        self.completed.extend(completed);
-        Ok(())
-    }
-}
-
 /// The producers of one partition log, and their snapshots.
 #[derive(Clone, Debug)]
 pub struct ProducerStateManager {
@@ -230,7 +210,11 @@ impl ProducerStateManager {
                     break;
                 }
             }
-            analysis.add(self, header, marker, origin, transaction_version)?;
+            let new = |&id: &i64| self.prepare_update(id, origin);
+            let append = analysis.appends.entry(header.producer_id);
+            let append = append.or_insert_with_key(new);
+            let completed = append.append(header, marker, transaction_version)?;
+            analysis.completed.extend(completed);
         }
         Ok(analysis)
     }

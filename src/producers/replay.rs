@@ -1,60 +1,55 @@
 //! Producer state, replayed from a log's batches after a snapshot (`UnifiedLog.rebuildProducerState`).
 
-use super::append::TV_UNKNOWN;
-use super::{Analysis, ProducerStateManager};
+use std::collections::BTreeMap;
+
+use super::ProducerStateManager;
+use super::append::{CompletedTxn, ProducerAppend, TV_UNKNOWN};
 use crate::error::Result;
 use crate::format::batch::BatchHeader;
-use crate::records::control::EndTransaction;
-use crate::types::{AppendOrigin, Offset, TimestampMs};
+use crate::segment::batches::{Batches, Policy};
+use crate::types::{AppendOrigin, Offset, Position, TimestampMs};
 
 /// A log whose batches can be replayed.
-pub trait ReplayedLog {
+pub(crate) trait ReplayedLog {
+    /// The rules by which its batches are walked.
+    type Policy: Policy;
+
     /// The base offsets of its segments, in order.
     fn base_offsets(&self) -> Vec<Offset>;
 
-    /// Has `replay` take the batches of the segment at `base_offset` from the one on that holds `start` or what follows
-    /// it, up to the one that holds `end`; to the segment's end where there is none.
+    /// The batches of the segment at `base_offset` from the one on that holds `start` or what follows it, up to the one
+    /// that holds `end`; to the segment's end where there is none.
     ///
     /// # Errors
-    /// Those of [`Replay::take`]; `Io`, and a fault in a header.
-    fn replay(
+    /// `Io`, and a fault in a header.
+    fn batches(
         &mut self,
         base_offset: Offset,
         start: Offset,
         end: Option<Offset>,
-        replay: &mut Replay<'_>,
-    ) -> Result<()>;
+    ) -> Result<Option<Batches<Self::Policy>>>;
 }
 
-/// The batches of one segment, taken in as one append (`UnifiedLog.loadProducersFromRecords`).
-#[derive(Debug)]
-pub struct Replay<'a> {
-    producers: &'a ProducerStateManager,
-    analysis: Analysis,
-}
-
-impl Replay<'_> {
-    /// Takes the next batch; `marker` reads what it says, where it is a producer's control batch.
+impl ProducerAppend {
+    /// Takes in the batch at `position` of a log, by the rules of a replica.
     ///
     /// # Errors
-    /// `ProducerRefused`, by the rules of a replica; those of `marker`.
-    pub fn take(
+    /// `ProducerRefused`; a fault in a marker, `Io`.
+    pub(crate) fn replay<P>(
         &mut self,
+        batches: &mut Batches<P>,
+        position: Position,
         header: &BatchHeader,
-        marker: impl FnOnce() -> Result<Option<EndTransaction>>,
-    ) -> Result<()> {
-        if !header.has_producer_id() {
-            return Ok(());
-        }
-        let (origin, version) = (AppendOrigin::Replication, TV_UNKNOWN);
-        self.analysis
-            .add(self.producers, header, marker()?, origin, version)
+    ) -> Result<Option<CompletedTxn>> {
+        let marker = batches.source.marker(position, header)?;
+        let completed = self.append(header, marker, TV_UNKNOWN);
+        completed.map_err(|error| error.at(batches.source.path()))
     }
 }
 
 /// Offset up to which a state is rebuilt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rebuilding {
+pub(crate) struct Rebuilding {
     /// First offset that may be read.
     pub log_start_offset: Offset,
     /// The offset the state is to be of.
@@ -71,8 +66,8 @@ impl ProducerStateManager {
     /// the last two segments and at the end, so that a later truncation need not replay more.
     ///
     /// # Errors
-    /// `Io`; those of [`ReplayedLog::replay`].
-    pub fn rebuild(&mut self, log: &mut impl ReplayedLog, to: Rebuilding) -> Result<()> {
+    /// Those of [`ReplayedLog::batches`] and [`ProducerAppend::replay`].
+    pub(crate) fn rebuild(&mut self, log: &mut impl ReplayedLog, to: Rebuilding) -> Result<()> {
         let bases = log.base_offsets();
         let end = to.log_end_offset;
         let last_two = bases.get(bases.len().saturating_sub(2)..);
@@ -100,15 +95,20 @@ impl ProducerStateManager {
             if last_two.contains(&base) {
                 self.take_snapshot(true)?;
             }
-            let mut replay = Replay {
-                producers: self,
-                analysis: Analysis::default(),
-            };
+            // A segment is one append (`UnifiedLog.loadProducersFromRecords`).
+            let (mut appends, mut completed) = (BTreeMap::new(), Vec::new());
             let holds_end = holds_end == Some(base);
-            log.replay(base, start, holds_end.then_some(end), &mut replay)?;
-            let analysis = replay.analysis;
-            self.update_all(analysis.appends);
-            for completed in &analysis.completed {
+            if let Some(mut batches) = log.batches(base, start, holds_end.then_some(end))? {
+                while let Some((position, header)) = batches.next()? {
+                    if header.has_producer_id() {
+                        let new = |&id: &i64| self.prepare_update(id, AppendOrigin::Replication);
+                        let append = appends.entry(header.producer_id).or_insert_with_key(new);
+                        completed.extend(append.replay(&mut batches, position, &header)?);
+                    }
+                }
+            }
+            self.update_all(appends);
+            for completed in &completed {
                 self.complete_txn(completed)?;
             }
         }

@@ -20,9 +20,11 @@ use crate::log::dir::{DirState, LogDir, PartitionFolder, PathKind, dir_above};
 use crate::log::listed::ListedLog;
 use crate::producers::ProducerStateManager;
 use crate::producers::entry::ProducerEntry;
-use crate::producers::replay::{Rebuilding, Replay, ReplayedLog};
+use crate::producers::replay::{Rebuilding, ReplayedLog};
 use crate::producers::snapshots::{FolderSnapshots, SnapshotFiles};
+use crate::segment::batches::Batches;
 use crate::segment::lookup::SegmentLookup;
+use crate::segment::skipping::PastDamage;
 use crate::segment::source::Access;
 use crate::types::{NO_TIMESTAMP, Offset, TimestampMs, TimestampType};
 
@@ -116,7 +118,7 @@ impl Producers {
             // A log of before there were snapshots is looked through all the same.
             was_clean: false,
         };
-        state.rebuild(&mut ListedBatches(&log), to)?;
+        state.rebuild(&mut &log, to)?;
         Ok(Self {
             entries: state.active_producers().cloned().collect(),
             first_undecided: state.first_undecided_offset(),
@@ -170,39 +172,29 @@ impl SnapshotFiles for ReadOnly {
     }
 }
 
-/// The batches of a listed log.
-#[derive(Debug)]
-struct ListedBatches<'a>(&'a ListedLog);
+impl ReplayedLog for &ListedLog {
+    type Policy = PastDamage;
 
-impl ReplayedLog for ListedBatches<'_> {
     fn base_offsets(&self) -> Vec<Offset> {
-        let segments = self.0.segments().iter();
+        let segments = self.segments().iter();
         segments.map(|segment| segment.base_offset).collect()
     }
 
-    fn replay(
+    /// The log ends where its listed bytes do.
+    fn batches(
         &mut self,
         base_offset: Offset,
         start: Offset,
-        end: Option<Offset>,
-        replay: &mut Replay<'_>,
-    ) -> Result<()> {
-        let n = self.0.floor(base_offset);
-        let Some(segment) = self.0.segments().get(n) else {
-            return Ok(());
+        _: Option<Offset>,
+    ) -> Result<Option<Batches<PastDamage>>> {
+        let Some(segment) = self.segments().get(self.floor(base_offset)) else {
+            return Ok(None);
+        };
+        let Some((position, _)) = SegmentLookup::open(segment)?.find(start)? else {
+            return Ok(None);
         };
         let source = segment.open_by_copy(Access::Headers)?;
-        let mut batches = segment.batches(source, self.0.start_position(n, start)?);
-        while let Some((position, header)) = batches.next()? {
-            if header.last_offset() < start {
-                continue;
-            }
-            if end.is_some_and(|end| header.base_offset >= end) {
-                break;
-            }
-            replay.take(&header, || batches.source.marker(position, &header))?;
-        }
-        Ok(())
+        Ok(Some(segment.batches(source, position)))
     }
 }
 

@@ -7,7 +7,7 @@ use crate::format::file_name::{FileKind, FileName};
 use crate::index::offset::OffsetIndex;
 use crate::io::mapping::ClosedName;
 use crate::io::storage::Storage;
-use crate::producers::replay::{Rebuilding, Replay, ReplayedLog};
+use crate::producers::replay::{Rebuilding, ReplayedLog};
 use crate::segment::batches::Batches;
 use crate::segment::source::Access;
 use crate::segment::walk::KafkaPolicy;
@@ -58,32 +58,28 @@ impl<S: Storage> WrittenBatches<'_, S> {
 }
 
 impl<S: Storage> ReplayedLog for WrittenBatches<'_, S> {
+    type Policy = KafkaPolicy;
+
     fn base_offsets(&self) -> Vec<Offset> {
         let infos = self.segments.infos();
         infos.iter().map(|info| info.base_offset).collect()
     }
 
-    fn replay(
+    fn batches(
         &mut self,
         base_offset: Offset,
         start: Offset,
         end: Option<Offset>,
-        replay: &mut Replay<'_>,
-    ) -> Result<()> {
+    ) -> Result<Option<Batches<KafkaPolicy>>> {
         let end = match end {
             Some(end) => self.translate_offset(base_offset, end)?,
             None => None,
         };
         let end = end.unwrap_or_else(|| self.segments.size(base_offset));
-        let Some(begin) = self.translate_offset(base_offset, start)? else {
-            return Ok(());
-        };
-        let mut batches = self.walk(base_offset, begin, end)?;
-        while let Some((position, header)) = batches.next()? {
-            let taken = replay.take(&header, || batches.source.marker(position, &header));
-            taken.map_err(|error| error.at(batches.source.path()))?;
-        }
-        Ok(())
+        let begin = self.translate_offset(base_offset, start)?;
+        begin
+            .map(|begin| self.walk(base_offset, begin, end))
+            .transpose()
     }
 }
 
