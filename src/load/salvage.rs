@@ -12,7 +12,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use self::decoding::OpenTransactions;
 use self::whole::{BatchesBetween, KeptBatches, LogFile, SalvagedSegment};
 use super::loader::{Loader, is_index, txn_index_is_sound};
 use super::note::Note;
@@ -29,6 +28,7 @@ use crate::log::epochs::LeaderEpochs;
 use crate::log::swaps::{CountedLog, choose};
 use crate::segment::resync::Lost;
 use crate::segment::source::MAX_SEGMENT_SIZE;
+use crate::segment::transactions::OpenTransactions;
 use crate::types::Offset;
 
 mod decoding;

@@ -40,7 +40,7 @@ use crate::producers::snapshots::MAX_SNAPSHOT;
 use crate::segment::LogSegment;
 use crate::segment::filter::AbortedRange;
 use crate::segment::lookup::SegmentLookup;
-use crate::segment::transactions::{TxnEvent, events};
+use crate::segment::transactions::{OpenTransactions, TxnEvent, events};
 use crate::types::{NO_PRODUCER_ID, Offset};
 
 /// So many bytes of log are walked over, header to header, in the time that it takes to confirm one index entry, or so
@@ -53,9 +53,6 @@ const SAMPLED: usize = 16;
 
 /// A smaller segment is walked over in any case: that costs little, and an index that lost entries costs no answer.
 const LEAST_BELIEVED: u64 = 1 << 20;
-
-/// First offsets of open transactions by producer.
-type OpenOffsets = BTreeMap<i64, Offset>;
 
 /// Evidence of aborted transactions in the files beside a segment.
 enum Evidence {
@@ -152,10 +149,10 @@ impl<'a> LogTransactions<'a> {
         self.find_log_end()?;
         let (start, end) = (self.log.log_start_offset(), self.log.log_end_offset()?);
         let end = high_watermark.map_or(end, |offset| offset.min(end).max(start));
-        let ongoing = self.ongoing_at(end)?;
-        let Some(first) = ongoing.values().min().map(|&first| first.max(start)) else {
+        let Some(first) = self.ongoing_at(end)?.first_offset() else {
             return Ok(end);
         };
+        let first = first.max(start);
         // Kafka looks the offset up and keeps where the batch begins that it finds: below the log start where that lies
         // inside of a batch.
         // The reader of the batch reports what cannot be read.
@@ -176,16 +173,16 @@ impl<'a> LogTransactions<'a> {
     }
 
     /// The newest snapshot at or below `at`, or the log's start, and what was open there.
-    fn known_below(&mut self, at: Offset) -> (Offset, OpenOffsets) {
+    fn known_below(&mut self, at: Offset) -> (Offset, OpenTransactions) {
         let start = self.log.log_start_offset();
         let usable: Vec<Offset> = self.snapshots.iter().copied().rev().collect();
         let mut usable = usable.into_iter().filter(|&o| o > start && o <= at);
         let known = usable.find_map(|offset| Some((offset, self.snapshot(offset)?)));
-        known.unwrap_or((start, OpenOffsets::new()))
+        known.unwrap_or_else(|| (start, OpenTransactions::default()))
     }
 
     /// Finds the transactions open at `at`, as a starting broker does.
-    fn ongoing_at(&mut self, at: Offset) -> Result<OpenOffsets> {
+    fn ongoing_at(&mut self, at: Offset) -> Result<OpenTransactions> {
         let (from, mut ongoing) = self.known_below(at);
         for n in self.log.floor(from)..self.log.segments().len() {
             let base = self.log.segments().get(n).map(|s| s.base_offset);
@@ -193,8 +190,8 @@ impl<'a> LogTransactions<'a> {
                 break;
             }
             for event in self.events(n, from)?.iter() {
-                if event.offset() < at {
-                    apply(event, &mut ongoing);
+                if event.offset < at {
+                    ongoing.apply(event);
                 }
             }
         }
@@ -226,7 +223,7 @@ impl<'a> LogTransactions<'a> {
     ) -> Result<Option<Vec<AbortedRange>>> {
         let mut found = Vec::new();
         // What is open, as far as records from `start` on are concerned.
-        let mut ongoing = Some(OpenOffsets::new());
+        let mut ongoing = Some(OpenTransactions::default());
         let log = self.log;
         for (n, segment) in log.segments().iter().enumerate().skip(log.floor(start)) {
             let base = segment.base_offset;
@@ -243,11 +240,10 @@ impl<'a> LogTransactions<'a> {
                 Evidence::Aborted(entries) => {
                     let here =
                         |txn: &&AbortedTxn| txn.first_offset < end && txn.last_offset >= start;
-                    found.extend(entries.iter().filter(here).map(|txn| AbortedRange {
-                        producer_id: txn.producer_id,
-                        last_offset: txn.last_offset,
-                        first_offset: txn.first_offset,
-                    }));
+                    let range = |txn: &AbortedTxn| {
+                        AbortedRange::from([txn.producer_id, txn.first_offset, txn.last_offset])
+                    };
+                    found.extend(entries.iter().filter(here).map(range));
                     ongoing = None;
                     continue;
                 }
@@ -257,22 +253,12 @@ impl<'a> LogTransactions<'a> {
                 return Ok(None);
             };
             for event in self.events(n, start)?.iter() {
-                let Some((producer_id, first_offset)) = apply(event, &mut open) else {
-                    continue;
-                };
-                let is_aborted = matches!(
-                    event,
-                    TxnEvent::Ended {
-                        is_aborted: true,
-                        ..
-                    }
-                );
-                if is_aborted && first_offset < end {
-                    found.push(AbortedRange {
-                        producer_id,
-                        last_offset: event.offset(),
-                        first_offset,
-                    });
+                if let Some(first) = open.apply(event)
+                    && first < end
+                    && event.is_abort == Some(true)
+                {
+                    let range = [event.producer_id, first, event.offset];
+                    found.push(AbortedRange::from(range));
                 }
             }
             ongoing = Some(open);
@@ -281,8 +267,8 @@ impl<'a> LogTransactions<'a> {
     }
 
     /// Returns whether all transactions that began below `end` ended below `at`.
-    fn is_decided(&mut self, at: Offset, end: Offset, ongoing: Option<&OpenOffsets>) -> bool {
-        let decided = |open: &OpenOffsets| open.values().all(|&first| first >= end);
+    fn is_decided(&mut self, at: Offset, end: Offset, ongoing: Option<&OpenTransactions>) -> bool {
+        let decided = |open: &OpenTransactions| open.first_offset().is_none_or(|at| at >= end);
         match ongoing {
             Some(open) => decided(open),
             None => self.snapshot(at).is_some_and(|open| decided(&open)),
@@ -398,11 +384,14 @@ impl<'a> LogTransactions<'a> {
     }
 
     /// Reads the open transactions from the snapshot at this offset, if there is one that can be read.
-    fn snapshot(&mut self, offset: Offset) -> Option<OpenOffsets> {
-        let open = |p: &ProducerState| {
-            (p.current_txn_first_offset >= 0).then_some((p.producer_id, p.current_txn_first_offset))
-        };
-        Some(self.state(offset)?.iter().filter_map(open).collect())
+    fn snapshot(&mut self, offset: Offset) -> Option<OpenTransactions> {
+        let mut open = OpenTransactions::default();
+        for producer in self.state(offset)?.iter() {
+            if producer.current_txn_first_offset >= 0 {
+                open.begin(producer.producer_id, producer.current_txn_first_offset);
+            }
+        }
+        Some(open)
     }
 
     fn state(&mut self, offset: Offset) -> Option<Arc<[ProducerState]>> {
@@ -426,20 +415,6 @@ fn begins(txn: &AbortedTxn, lookup: &mut SegmentLookup<'_>) -> bool {
             && header.is_transactional()
             && !header.is_control()
     })
-}
-
-/// Follows an event; gives producer and first offset of a transaction that ends.
-fn apply(event: &TxnEvent, ongoing: &mut OpenOffsets) -> Option<(i64, Offset)> {
-    match *event {
-        TxnEvent::Began {
-            producer_id,
-            offset,
-        } => {
-            ongoing.entry(producer_id).or_insert(offset);
-            None
-        }
-        TxnEvent::Ended { producer_id, .. } => ongoing.remove_entry(&producer_id),
-    }
 }
 
 /// The error that has the folder listed again, where a closed segment has another length by now, or is gone.

@@ -9,9 +9,10 @@
 //! row. If bytes in between are not read (segments left out for their timestamps, damage), markers may have been among
 //! them, and the reader forgets these producers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::filter::AbortedRange;
+use super::transactions::OpenTransactions;
 use crate::error::{Error, Result};
 use crate::format::batch::BatchHeader;
 use crate::format::control::ControlType;
@@ -79,61 +80,14 @@ impl AbortedCursor {
     }
 }
 
-/// Number of producers that [`ProducerSet`] finds without a search; a power of two.
-const RECENT: usize = 32;
-
-/// A set of producers with a direct-mapped cache: most batches come from few producers.
-#[derive(Clone, Debug, Default)]
-pub(super) struct ProducerSet {
-    all: BTreeSet<i64>,
-    /// Some that are in it, each in the place that its id gives it.
-    recent: [Option<i64>; RECENT],
-}
-
-impl ProducerSet {
-    fn place(producer_id: i64) -> usize {
-        let place = producer_id.unsigned_abs().checked_rem(RECENT as u64);
-        place
-            .and_then(|place| usize::try_from(place).ok())
-            .unwrap_or_default()
-    }
-
-    /// Returns whether the producer was not in it.
-    #[inline]
-    pub(super) fn insert(&mut self, producer_id: i64) -> bool {
-        let Some(recent) = self.recent.get_mut(Self::place(producer_id)) else {
-            return self.all.insert(producer_id);
-        };
-        if *recent == Some(producer_id) {
-            return false;
-        }
-        *recent = Some(producer_id);
-        self.all.insert(producer_id)
-    }
-
-    /// Returns whether the producer was in it.
-    pub(super) fn remove(&mut self, producer_id: i64) -> bool {
-        if let Some(recent) = self.recent.get_mut(Self::place(producer_id)) {
-            recent.take_if(|recent| *recent == producer_id);
-        }
-        self.all.remove(&producer_id)
-    }
-
-    fn clear(&mut self) {
-        *self = Self::default();
-    }
-}
-
 /// Producers whose transactional records were given, and whose transaction has not ended since.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct GivenTransactions {
-    producers: ProducerSet,
-}
+pub(crate) struct GivenTransactions(OpenTransactions);
 
 impl GivenTransactions {
     /// Forgets all: markers may have been skipped since, or another partition begins.
     pub(crate) fn clear(&mut self) {
-        self.producers.clear();
+        self.0 = OpenTransactions::default();
     }
 
     /// A batch whose records are given.
@@ -141,7 +95,7 @@ impl GivenTransactions {
     pub(crate) fn give(&mut self, header: &BatchHeader) {
         let is_empty = header.records_count == Some(0);
         if header.is_transactional() && !header.is_control() && !is_empty {
-            self.producers.insert(header.producer_id);
+            self.0.begin(header.producer_id, header.base_offset);
         }
     }
 
@@ -150,7 +104,7 @@ impl GivenTransactions {
     /// # Errors
     /// `CorruptIndex` where it aborts what was given; its position counts from the batch's beginning.
     pub(crate) fn end(&mut self, header: &BatchHeader, kind: ControlType) -> Result<()> {
-        let was_given = kind.ends_transaction() && self.producers.remove(header.producer_id);
+        let was_given = kind.ends_transaction() && self.0.end(header.producer_id).is_some();
         if !was_given || kind == ControlType::Commit {
             return Ok(());
         }
@@ -213,28 +167,6 @@ mod tests {
         }
         assert!(aborted(2, 50, transactional) && !aborted(3, 50, transactional));
         assert!(!aborted(2, 50, 0) && !aborted(2, 50, transactional | control));
-    }
-
-    /// As a plain set, with ids that share a place.
-    #[test]
-    fn a_set_of_producers() {
-        let (mut set, mut plain) = (ProducerSet::default(), BTreeSet::new());
-        let mut state = 1u64;
-        for step in 0..19_000 {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            let id = i64::try_from((state >> 33) % 100).unwrap() - 1;
-            match (state >> 60) % 4 {
-                0 => assert_eq!(set.remove(id), plain.remove(&id), "{step}"),
-                _ if step % 5000 == 4999 => {
-                    set.clear();
-                    plain.clear();
-                }
-                _ => assert_eq!(set.insert(id), plain.insert(id), "{step}"),
-            }
-        }
-        assert!(plain.len() > 10);
     }
 
     /// A log of seven producers whose transactions lie between each other, each with its fate; read from any batch on,

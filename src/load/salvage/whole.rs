@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::decoding::{Decoding, OpenTransactions};
+use super::decoding::Decoding;
 use crate::error::Result;
 use crate::format::batch::BatchHeader;
 use crate::format::file_name::FileName;
@@ -10,6 +10,7 @@ use crate::io::overlay::content::Content;
 use crate::io::storage::ReadFile;
 use crate::segment::entries::EntryInterval;
 use crate::segment::resync::{Lost, Resync, ResyncItem};
+use crate::segment::transactions::OpenTransactions;
 use crate::segment::writer::roll::base_of;
 use crate::types::{Offset, Position};
 
