@@ -10,8 +10,7 @@
 //!
 //! An ABORT marker that stays because data was met needs its entry in the transaction index of the new segment.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::Result;
 use crate::format::batch::BatchHeader;
@@ -27,16 +26,14 @@ struct AbortedTransaction {
     was_met: bool,
 }
 
-/// An aborted transaction, in the order of first offsets.
-type Waiting = Reverse<(Offset, Offset, i64, Offset, i16)>;
-
 /// The transactions of the batches that a walk meets.
 #[derive(Debug, Default)]
 pub(super) struct WalkedTransactions {
     /// Producers that have committed data so far, whose marker is still to come.
     committed: BTreeSet<i64>,
     aborted: BTreeMap<i64, AbortedTransaction>,
-    waiting: BinaryHeap<Waiting>,
+    /// By first and last offset and producer.
+    waiting: BTreeMap<(Offset, Offset, i64), AbortedTxn>,
 }
 
 /// Decision about a batch.
@@ -60,11 +57,9 @@ impl Decision {
 impl WalkedTransactions {
     /// Learns of aborted transactions that later batches may be in.
     pub(super) fn add(&mut self, aborted: Vec<AbortedTxn>) {
-        let waiting = aborted.into_iter().map(|txn| {
-            let (last, stable) = (txn.last_offset, txn.last_stable_offset);
-            Reverse((txn.first_offset, last, txn.producer_id, stable, txn.version))
-        });
-        self.waiting.extend(waiting);
+        let key = |txn: AbortedTxn| (txn.first_offset, txn.last_offset, txn.producer_id);
+        self.waiting
+            .extend(aborted.into_iter().map(|txn| (key(txn), txn)));
     }
 
     /// Looks at the next batch.
@@ -108,23 +103,15 @@ impl WalkedTransactions {
 
     /// Aborted transactions begin that have an offset up to this one. Of a producer's, one continues until its marker.
     fn begin_up_to(&mut self, offset: Offset) {
-        while let Some(&Reverse((first, ..))) = self.waiting.peek()
-            && first <= offset
-            && let Some(Reverse((first_offset, last_offset, producer_id, stable, version))) =
-                self.waiting.pop()
+        while let Some(next) = self.waiting.first_entry()
+            && next.key().0 <= offset
         {
-            let txn = AbortedTxn {
-                version,
-                producer_id,
-                first_offset,
-                last_offset,
-                last_stable_offset: stable,
-            };
             let ongoing = AbortedTransaction {
-                txn,
+                txn: next.remove(),
                 was_met: false,
             };
-            self.aborted.entry(producer_id).or_insert(ongoing);
+            let producer = self.aborted.entry(ongoing.txn.producer_id);
+            producer.or_insert(ongoing);
         }
     }
 }
