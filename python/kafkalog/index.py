@@ -466,7 +466,7 @@ def _values(targets: Iterable[Any]) -> list[int]:
     return [_arguments.integer("target", target) for target in targets]
 
 
-def _arrow(entries: _core.Entries) -> pa.RecordBatch:
+def _arrow(entries: _core.Rows) -> pa.RecordBatch:
     import pyarrow as pa
 
     return pa.RecordBatchReader.from_stream(entries).read_next_batch()

@@ -8,13 +8,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use arrow_array::{ArrayRef, Int64Array, RecordBatch, RecordBatchIterator};
+use arrow_array::{ArrayRef, Int64Array};
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyCapsule;
 
-use super::capsule;
 use super::errors::into_py;
+use super::rows::PyRows;
 use crate::api::index::{
     AbortedTxn, EntryFile, EntryIndex, IndexEntry, OffsetIndex, OffsetPosition, TimeIndex,
     TimestampOffset, TransactionIndex, WritableOffsetIndex, WritableTimeIndex,
@@ -65,78 +64,24 @@ where
     Ok((E::NAMES, pairs?))
 }
 
-/// Numbers as Arrow columns.
-#[pyclass(name = "Entries", frozen, module = "kafkalog._core")]
-pub(super) struct IndexColumns {
-    batch: RecordBatch,
+/// Rows of numbers.
+fn rows_of<const N: usize, T>(
+    names: [&'static str; N],
+    rows: &[T],
+    row: impl Fn(&T) -> [i64; N],
+) -> PyResult<PyRows> {
+    let column = |n: usize| -> ArrayRef {
+        let values = rows
+            .iter()
+            .map(|entry| row(entry).get(n).copied().unwrap_or_default());
+        Arc::new(Int64Array::from_iter_values(values))
+    };
+    let columns = names.into_iter().enumerate();
+    PyRows::of_columns(columns.map(|(n, name)| (name, column(n))))
 }
 
-impl IndexColumns {
-    fn new<const N: usize, T>(
-        names: [&'static str; N],
-        rows: &[T],
-        row: impl Fn(&T) -> [i64; N],
-    ) -> PyResult<Self> {
-        let column = |n: usize| -> ArrayRef {
-            let values = rows
-                .iter()
-                .map(|entry| row(entry).get(n).copied().unwrap_or_default());
-            Arc::new(Int64Array::from_iter_values(values))
-        };
-        let columns = names.into_iter().enumerate();
-        let batch = RecordBatch::try_from_iter_with_nullable(
-            columns.map(|(n, name)| (name, column(n), true)),
-        );
-        let batch = batch.map_err(|e| PyValueError::new_err(e.to_string()))?;
-        Ok(Self::of_batch(batch))
-    }
-
-    pub(super) const fn of_batch(batch: RecordBatch) -> Self {
-        Self { batch }
-    }
-
-    fn of_pairs(names: [&'static str; 2], rows: &[IndexPair]) -> PyResult<Self> {
-        Self::new(names, rows, |&(first, second)| [first, second])
-    }
-
-    fn of_txns(rows: &[AbortedTxn]) -> PyResult<Self> {
-        let names = [
-            "version",
-            "producer_id",
-            "first_offset",
-            "last_offset",
-            "last_stable_offset",
-        ];
-        Self::new(names, rows, |t| {
-            [
-                t.version.into(),
-                t.producer_id,
-                t.first_offset,
-                t.last_offset,
-                t.last_stable_offset,
-            ]
-        })
-    }
-}
-
-#[pymethods]
-impl IndexColumns {
-    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        capsule::of_schema(py, &self.batch.schema())
-    }
-
-    #[pyo3(signature = (requested_schema=None))]
-    fn __arrow_c_stream__<'py>(
-        &self,
-        py: Python<'py>,
-        requested_schema: Option<Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyCapsule>> {
-        // Integers have one layout; the interface lets the consumer cast.
-        drop(requested_schema);
-        let batches = std::iter::once(Ok(self.batch.clone()));
-        let reader = RecordBatchIterator::new(batches, self.batch.schema());
-        capsule::of_stream(py, Box::new(reader))
-    }
+fn pairs(names: [&'static str; 2], rows: &[IndexPair]) -> PyResult<PyRows> {
+    rows_of(names, rows, |&(first, second)| [first, second])
 }
 
 /// The given base offset, or the one in the file's name.
@@ -319,21 +264,21 @@ impl Index {
             .ask(|index| on!(index, it => Ok(it.lookup(target)?.pair())))
     }
 
-    fn lookup_many(&self, py: Python<'_>, targets: Vec<i64>) -> PyResult<IndexColumns> {
+    fn lookup_many(&self, py: Python<'_>, targets: Vec<i64>) -> PyResult<PyRows> {
         let (names, found) = py.detach(|| {
             self.index.ask(|index| {
                 on!(index, it => columns(it, targets.iter().map(|&t| it.lookup(t).map(Some))))
             })
         })?;
-        IndexColumns::of_pairs(names, &found)
+        pairs(names, &found)
     }
 
-    fn to_arrow(&self, py: Python<'_>) -> PyResult<IndexColumns> {
+    fn to_arrow(&self, py: Python<'_>) -> PyResult<PyRows> {
         let (names, all) = py.detach(|| {
             self.index
                 .ask(|index| on!(index, it => columns(it, (0..it.entries()).map(|n| it.get(n)))))
         })?;
-        IndexColumns::of_pairs(names, &all)
+        pairs(names, &all)
     }
 
     fn sanity_check(&self) -> PyResult<()> {
@@ -492,9 +437,19 @@ impl PyTransactionIndex {
         entry.map(of_txn).ok_or_else(|| no_entry(n, entries))
     }
 
-    fn to_arrow(&self, py: Python<'_>) -> PyResult<IndexColumns> {
+    fn to_arrow(&self, py: Python<'_>) -> PyResult<PyRows> {
         let all = py.detach(|| self.index.ask(|index| index.all()))?;
-        IndexColumns::of_txns(&all)
+        let names = [
+            "version",
+            "producer_id",
+            "first_offset",
+            "last_offset",
+            "last_stable_offset",
+        ];
+        rows_of(names, &all, |&txn| {
+            let (version, producer_id, first, last, stable) = of_txn(txn);
+            [version.into(), producer_id, first, last, stable]
+        })
     }
 
     fn sanity_check(&self, py: Python<'_>) -> PyResult<()> {

@@ -38,7 +38,7 @@ mod _core {
     #[pymodule_export]
     use super::explain::{disk_usage, explain};
     #[pymodule_export]
-    use super::index::{Index, IndexColumns, PyTransactionIndex};
+    use super::index::{Index, PyTransactionIndex};
     #[pymodule_export]
     use super::log::{
         PyDirState, PyLogDir, PyPartitionLog, bounds, check_log_dir, check_output, divide,

@@ -3,13 +3,13 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use arrow_array::{Array, Int32Array, RecordBatch};
+use arrow_array::Int32Array;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use super::capsule;
 use super::errors::into_py;
-use super::index::IndexColumns;
+use super::rows::PyRows;
 use crate::api::rows;
 
 /// The partitions of the keys in the column `key`, as a column `partition`.
@@ -18,7 +18,7 @@ pub(super) fn partition_for_key(
     py: Python<'_>,
     data: &Bound<'_, PyAny>,
     partitions: NonZeroU32,
-) -> PyResult<IndexColumns> {
+) -> PyResult<PyRows> {
     let batches = capsule::batches_of(data)?;
     let found: PyResult<Vec<Int32Array>> = py.detach(|| {
         batches
@@ -31,8 +31,5 @@ pub(super) fn partition_for_key(
             .collect()
     });
     let partitions: Int32Array = found?.iter().flatten().collect();
-    let column = Arc::new(partitions) as Arc<dyn Array>;
-    let batch = RecordBatch::try_from_iter_with_nullable([("partition", column, true)]);
-    let batch = batch.map_err(|e| PyValueError::new_err(e.to_string()))?;
-    Ok(IndexColumns::of_batch(batch))
+    PyRows::of_columns([("partition", Arc::new(partitions) as _)])
 }

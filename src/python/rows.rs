@@ -1,6 +1,7 @@
-//! A small table that is made at once: findings, producers.
+//! A small table that is made at once: entries of an index, findings, producers.
 
-use arrow_array::{RecordBatch, RecordBatchIterator};
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchIterator};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
@@ -14,10 +15,28 @@ pub(super) struct PyRows(pub(super) RecordBatch);
 /// The rows of those partitions that could be read, and exceptions for the others.
 pub(super) type Partial = (PyRows, Vec<Py<PyAny>>);
 
+impl PyRows {
+    pub(super) fn of_columns(
+        columns: impl IntoIterator<Item = (&'static str, ArrayRef)>,
+    ) -> PyResult<Self> {
+        let columns = columns
+            .into_iter()
+            .map(|(name, column)| (name, column, true));
+        let batch = RecordBatch::try_from_iter_with_nullable(columns);
+        batch
+            .map(Self)
+            .map_err(|e| PyValueError::new_err(e.to_string()))
+    }
+}
+
 #[pymethods]
 impl PyRows {
     fn __len__(&self) -> usize {
         self.0.num_rows()
+    }
+
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        capsule::of_schema(py, &self.0.schema())
     }
 
     #[pyo3(signature = (requested_schema=None))]
