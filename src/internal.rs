@@ -229,9 +229,6 @@ pub mod tools {
     }
     pub mod recover {
         pub use crate::tools::recover::{OnLoss, RecoverySettings, recover};
-        pub mod report {
-            pub use crate::tools::recover::report::PartitionReport;
-        }
     }
     pub mod rewrite {
         pub use crate::tools::rewrite::{Drops, RewriteOptions, rewrite};

@@ -100,8 +100,7 @@ pub use log::partition::{Lookup, OffsetAndTimestamp};
 pub use scan::plan::{Ending as EndingOffsets, IsolationLevel, Starting as StartingOffsets};
 pub use segment::skipping::OnCorrupt;
 pub use segment::statistics::{SegmentStatistics, Tally};
-pub use tools::recover::LeftOut;
-pub use tools::recover::report::{PartitionReport, RecoveryReport};
+pub use tools::recover::report::{LeftOut, PartitionReport, RecoveryReport};
 pub use types::TopicPartition;
 pub use write::checkpoints::CheckpointChange;
 

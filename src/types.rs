@@ -6,6 +6,8 @@
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use serde::Serialize;
+
 /// A record's number in its partition.
 pub(crate) type Offset = i64;
 /// A byte position in a `.log` file. Kafka's are 32-bit; ours are wide enough never to wrap.
@@ -185,7 +187,7 @@ pub enum AppendOrigin {
 }
 
 /// One partition of one topic.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct TopicPartition {
     /// The topic's name.
     pub topic: String,

@@ -4,10 +4,6 @@ from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import Any, Literal, TypeAlias, final
 
-from kafkalog.tools.copy_reports import CompactReport, PartitionRewrite, RetainReport
-from kafkalog.tools.reports import LeftOut, PartitionRecovery, RecoveryReport
-from kafkalog.writer import AppendInfo
-
 __version__: str
 # The note of a job that has not ended (``kafkalog.spark.append_job``).
 JOB_NOTE: str
@@ -461,8 +457,8 @@ class LogWriter:
     # `first_row`: what rows count from in what errors say
     def append(
         self, data: object, *, keep_offsets: bool = False, ignore_extra: bool = False, first_row: int = 0
-    ) -> AppendInfo: ...
-    def append_batches(self, source: PartitionRange) -> AppendInfo: ...
+    ) -> dict[str, Any]: ...
+    def append_batches(self, source: PartitionRange) -> dict[str, Any]: ...
     def roll(self) -> None: ...
     def flush(self) -> None: ...
     def truncate(self, offset: int) -> bool: ...
@@ -470,6 +466,7 @@ class LogWriter:
     def delete_records(self, before: int) -> bool: ...
     def close(self) -> None: ...
 
+# Reports, and what an append did, are mappings by the names of fields; paths are bytes.
 def recover(
     path: str,
     *,
@@ -482,7 +479,7 @@ def recover(
     settings: _Settings = ...,
     producer_id_expiration_ms: int = ...,
     clock: Callable[[], int] | None = None,
-) -> RecoveryReport: ...
+) -> dict[str, Any]: ...
 def compact(
     path: str,
     out: str,
@@ -495,7 +492,7 @@ def compact(
     settings: _Settings = ...,
     topics: list[tuple[str, _Settings]] = ...,
     progress: _Progress | None = None,
-) -> CompactReport: ...
+) -> dict[str, Any]: ...
 def explain(
     path: str, *, now_ms: int, settings: _Settings = ..., topics: list[tuple[str, _Settings]] = ...
 ) -> tuple[Rows, list[Exception]]: ...
@@ -509,7 +506,7 @@ def retain(
     settings: _Settings = ...,
     topics: list[tuple[str, _Settings]] = ...,
     progress: _Progress | None = None,
-) -> RetainReport: ...
+) -> dict[str, Any]: ...
 def rewrite(
     path: str,
     out: str,
@@ -524,7 +521,7 @@ def rewrite(
     settings: _Settings = ...,
     topics: list[tuple[str, _Settings]] = ...,
     progress: _Progress | None = None,
-) -> tuple[tuple[PartitionRewrite, ...], tuple[LeftOut, ...]]: ...
+) -> dict[str, Any]: ...
 def check_free(source: str, out: str) -> None: ...
 def rebuild_indexes(
     path: str,
@@ -534,7 +531,7 @@ def rebuild_indexes(
     dry_run: bool = False,
     settings: _Settings = ...,
     clock: Callable[[], int] | None = None,
-) -> PartitionRecovery: ...
+) -> dict[str, Any]: ...
 
 @final
 class RecordText:

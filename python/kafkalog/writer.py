@@ -349,12 +349,13 @@ class LogWriter(_reprs.Closing):
     def _append_arrow(self, data: object, *, keep_offsets: bool, extra: str, first_row: int = 0) -> AppendInfo:
         ignore = extra == "ignore"
         try:
-            return self._writer.append(data, keep_offsets=keep_offsets, ignore_extra=ignore, first_row=first_row)
+            done = self._writer.append(data, keep_offsets=keep_offsets, ignore_extra=ignore, first_row=first_row)
         except Exception as error:
             # A reader of ours keeps the whole error; its C stream carries only the text.
             if isinstance(data, RecordReader) and (cause := data.failure()) is not None:
                 raise cause from error
             raise
+        return AppendInfo(**done)
 
     def append_batches(self, source: Paths | RecordReader | _core.PartitionRange) -> AppendInfo:
         """Append whole batches of another log, as a follower does.
@@ -397,7 +398,7 @@ class LogWriter(_reprs.Closing):
             raise ValueError(f"append_batches takes the batches of one partition; {source} has none")
         if os.path.realpath(ranges[0].folder) == os.path.realpath(self.path):
             raise ValueError(f"{self.path}: a log cannot be appended to itself")
-        return self._writer.append_batches(ranges[0])
+        return AppendInfo(**self._writer.append_batches(ranges[0]))
 
     def roll(self) -> None:
         """Start a new segment at the end of the log."""

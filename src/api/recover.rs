@@ -17,7 +17,7 @@ use crate::tools::recover::report::RecoveryReport;
 ///
 /// let report = recover(path, &RecoverOptions::new().dry_run(true))?;
 /// for partition in &report.partitions {
-///     println!("{}: {} bytes cut", partition.topic_partition, partition.bytes_cut());
+///     println!("{}: {} bytes cut", partition.topic_partition, partition.bytes_cut);
 ///     for note in &partition.notes {
 ///         println!("  {note}");
 ///     }

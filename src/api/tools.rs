@@ -1,19 +1,13 @@
 //! Verbs: to repair, copy, verify and explain logs, and to show their records.
 
-pub(crate) use crate::io::overlay::FileChange;
-pub(crate) use crate::load::{Note, OnLoss};
-pub(crate) use crate::log::cleanable::CleanerBound;
+pub(crate) use crate::load::OnLoss;
 pub(crate) use crate::log::output::{check_log_dir, check_output};
-pub(crate) use crate::log::retention::{Rule, SegmentAge};
 pub(crate) use crate::producers::DEFAULT_PRODUCER_ID_EXPIRATION_MS;
 pub(crate) use crate::tools::ask::{
     Description, MAX_THREADS, OffsetSpec, PartitionStatistics, ask_all,
 };
 pub(crate) use crate::tools::cat::RecordText;
-pub(crate) use crate::tools::compact::CleanerStats;
-pub(crate) use crate::tools::compact::run::{
-    CompactOptions, CompactReport, PartitionCompaction, compact,
-};
+pub(crate) use crate::tools::compact::run::{CompactOptions, compact};
 pub(crate) use crate::tools::dump::{Options as DumpOptions, PrintedAs, dump};
 pub(crate) use crate::tools::explain::table::table as segments_table;
 pub(crate) use crate::tools::explain::usage::usage;
@@ -21,12 +15,10 @@ pub(crate) use crate::tools::explain::{ExplainOptions, explain};
 pub(crate) use crate::tools::progress::Progress;
 pub(crate) use crate::tools::rebuild::{Level, RebuildOptions, rebuild_indexes};
 pub(crate) use crate::tools::recover::output::check_out;
-pub(crate) use crate::tools::recover::report::{PartitionReport, RecoveryReport};
-pub(crate) use crate::tools::recover::{LeftOut, RecoverySettings, recover};
-pub(crate) use crate::tools::retain::{PartitionRetention, RetainOptions, RetainReport, retain};
-pub(crate) use crate::tools::rewrite::{Drops, RewriteOptions, RewriteReport, rewrite};
+pub(crate) use crate::tools::recover::{RecoverySettings, recover};
+pub(crate) use crate::tools::retain::{RetainOptions, retain};
+pub(crate) use crate::tools::rewrite::{Drops, RewriteOptions, rewrite};
 pub(crate) use crate::tools::row_text::RowText;
 pub(crate) use crate::tools::verify::finding::{CODES, Code};
 pub(crate) use crate::tools::verify::table::table as findings_table;
 pub(crate) use crate::tools::verify::{VerifyOptions, verify};
-pub(crate) use crate::write::checkpoints::CheckpointChange;

@@ -1,6 +1,7 @@
 //! Appending in many pieces: Arrow rows as a leader, another log's batches as a follower.
 
 use arrow_array::RecordBatch;
+use serde::Serialize;
 
 use crate::arrow::encode::{EncodeOptions, Encoder};
 use crate::error::{Error, Result};
@@ -17,7 +18,7 @@ const GROUP: usize = 256 << 10;
 const GROUPS_IN_A_SEGMENT: usize = 16;
 
 /// The sum of several appends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Appended {
     /// Offset of the first record; -1 for none.
     pub first_offset: Offset,

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::ser::{Serialize, SerializeStruct, Serializer};
+
 use super::loss::Loss;
 use crate::segment::resync::Lost;
 use crate::types::{Offset, Position};
@@ -94,6 +96,34 @@ pub enum Note {
         /// The reason.
         reason: String,
     },
+}
+
+impl Note {
+    const fn kind(&self) -> &'static str {
+        match self {
+            Self::Recovered { .. } => "recovered",
+            Self::Dropped { .. } => "dropped",
+            Self::Deleted { .. } => "deleted",
+            Self::Split { .. } => "split",
+            Self::Swapped { .. } => "swapped",
+            Self::Lost(_) => "lost",
+            Self::Salvaged { .. } => "salvaged",
+            Self::LeftOut { .. } => "left out",
+            Self::SetAside { .. } => "set aside",
+            Self::IndexFull { .. } => "index full",
+            Self::OutOfOrder { .. } => "out of order",
+        }
+    }
+}
+
+/// Its kind and its text.
+impl Serialize for Note {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut note = to.serialize_struct("Note", 2)?;
+        note.serialize_field("kind", self.kind())?;
+        note.serialize_field("text", &self.to_string())?;
+        note.end()
+    }
 }
 
 impl fmt::Display for Note {

@@ -10,11 +10,13 @@
 //! first segment that does not qualify, that reaches beyond the high watermark, or that is the last one and empty. So a
 //! single young segment keeps all those after it.
 
+use serde::Serialize;
+
 use super::config::LogConfig;
 use crate::types::{Offset, TimestampMs};
 
 /// Properties of a segment that retention examines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct SegmentAge {
     /// The offset it is named by.
     pub base_offset: Offset,
@@ -24,6 +26,7 @@ pub struct SegmentAge {
     /// (`LogSegment.largestTimestamp`).
     pub largest_timestamp: TimestampMs,
     /// True if that is the modification time.
+    #[serde(rename = "from_mtime")]
     pub is_from_mtime: bool,
 }
 

@@ -16,7 +16,6 @@ mod messages;
 mod partitioner;
 mod range;
 mod reader;
-mod report;
 mod rows;
 mod statistics;
 mod tables;

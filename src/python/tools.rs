@@ -11,10 +11,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
+use pythonize::pythonize;
 
 use super::errors::{into_py, of_panic};
 use super::interrupt::{Telling, with_progress};
-use super::report;
 use super::writer::{Settings, config_of, now_of};
 use crate::api::LogConfig;
 use crate::api::rows::OnCorrupt;
@@ -74,8 +74,8 @@ fn loss_of(word: &str) -> OnLoss {
     clippy::too_many_arguments,
     reason = "keyword arguments of a Python function"
 )]
-pub(super) fn recover(
-    py: Python<'_>,
+pub(super) fn recover<'py>(
+    py: Python<'py>,
     path: PathBuf,
     clean: Option<bool>,
     recovery_point: Option<i64>,
@@ -86,7 +86,7 @@ pub(super) fn recover(
     settings: Settings,
     producer_id_expiration_ms: i64,
     clock: Option<Py<PyAny>>,
-) -> PyResult<Py<PyAny>> {
+) -> PyResult<Bound<'py, PyAny>> {
     let options = RecoverySettings {
         clean,
         recovery_point,
@@ -99,7 +99,7 @@ pub(super) fn recover(
         ..RecoverySettings::at(now_of(py, clock)?)
     };
     let done = run(py, || tools::recover(&path, &options))?;
-    Ok(report::recovery(py, &done)?.unbind())
+    Ok(pythonize(py, &done)?)
 }
 
 /// Copies a log dir or a partition into a new log dir, where compacted topics hold the last record of each key.
@@ -112,8 +112,8 @@ pub(super) fn recover(
     clippy::too_many_arguments,
     reason = "keyword arguments of a Python function"
 )]
-pub(super) fn compact(
-    py: Python<'_>,
+pub(super) fn compact<'py>(
+    py: Python<'py>,
     path: PathBuf,
     out: PathBuf,
     now_ms: i64,
@@ -124,7 +124,7 @@ pub(super) fn compact(
     settings: Settings,
     topics: Vec<(String, Settings)>,
     progress: Option<Py<PyAny>>,
-) -> PyResult<Py<PyAny>> {
+) -> PyResult<Bound<'py, PyAny>> {
     let options = CompactOptions {
         config: config_of(&settings).map_err(into_py)?,
         topics: by_topic(topics).map_err(into_py)?,
@@ -141,7 +141,7 @@ pub(super) fn compact(
     let done = run_telling(py, progress, &options.progress, || {
         tools::compact(&path, &out, &options)
     })?;
-    Ok(report::compaction(py, &done, now_ms)?.unbind())
+    Ok(pythonize(py, &done)?)
 }
 
 /// The settings of topics that have their own.
@@ -168,7 +168,7 @@ pub(super) fn retain(
     settings: Settings,
     topics: Vec<(String, Settings)>,
     progress: Option<Py<PyAny>>,
-) -> PyResult<Py<PyAny>> {
+) -> PyResult<Bound<'_, PyAny>> {
     let options = RetainOptions {
         config: config_of(&settings).map_err(into_py)?,
         topics: by_topic(topics).map_err(into_py)?,
@@ -179,7 +179,7 @@ pub(super) fn retain(
     let done = run_telling(py, progress, &options.progress, || {
         tools::retain(&path, &out, &options)
     })?;
-    Ok(report::retention(py, &done, now_ms)?.unbind())
+    Ok(pythonize(py, &done)?)
 }
 
 /// Refuses an output that lies among logs, or holds anything but what a killed run with the same source left.
@@ -202,8 +202,8 @@ type OffsetRanges = Vec<(i64, i64)>;
     clippy::too_many_arguments,
     reason = "keyword arguments of a Python function"
 )]
-pub(super) fn rewrite(
-    py: Python<'_>,
+pub(super) fn rewrite<'py>(
+    py: Python<'py>,
     path: PathBuf,
     out: PathBuf,
     now_ms: i64,
@@ -216,7 +216,7 @@ pub(super) fn rewrite(
     settings: Settings,
     topics: Vec<(String, Settings)>,
     progress: Option<Py<PyAny>>,
-) -> PyResult<Py<PyAny>> {
+) -> PyResult<Bound<'py, PyAny>> {
     let dropped = |(folder, ranges): (String, OffsetRanges)| Ok((folder, Drops::new(ranges)?));
     let options = RewriteOptions {
         config: config_of(&settings).map_err(into_py)?,
@@ -236,21 +236,21 @@ pub(super) fn rewrite(
     let done = run_telling(py, progress, &options.progress, || {
         tools::rewrite(&path, &out, &options)
     })?;
-    Ok(report::rewriting(py, &done)?.unbind())
+    Ok(pythonize(py, &done)?)
 }
 
 /// Rebuilds the indexes of a partition folder as a broker of a version would.
 #[pyfunction]
 #[pyo3(signature = (path, *, level="4.3", out=None, dry_run=false, settings=Vec::new(), clock=None))]
-pub(super) fn rebuild_indexes(
-    py: Python<'_>,
+pub(super) fn rebuild_indexes<'py>(
+    py: Python<'py>,
     path: PathBuf,
     level: &str,
     out: Option<PathBuf>,
     dry_run: bool,
     settings: Settings,
     clock: Option<Py<PyAny>>,
-) -> PyResult<Py<PyAny>> {
+) -> PyResult<Bound<'py, PyAny>> {
     let options = RebuildOptions {
         level: Level::parse(level).map_err(into_py)?,
         config: config_of(&settings).map_err(into_py)?,
@@ -259,5 +259,5 @@ pub(super) fn rebuild_indexes(
         ..RebuildOptions::at(now_of(py, clock)?)
     };
     let done = run(py, || tools::rebuild_indexes(&path, &options))?;
-    Ok(report::partition(py, &done)?.unbind())
+    Ok(pythonize(py, &done)?)
 }

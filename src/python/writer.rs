@@ -14,11 +14,11 @@ use std::thread::{self, ThreadId};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pythonize::pythonize;
 
 use super::capsule;
 use super::errors::{into_py, of_panic, to_py};
 use super::range::PyPartitionRange;
-use super::report::append_info;
 use crate::api::rows::{check_schema, first_too_large};
 use crate::api::{
     self, Appended, Clock, DEFAULT_BATCH_SIZE, LogConfig, LogWriter, RowOptions, SyncPolicy,
@@ -346,7 +346,7 @@ impl PyLogWriter {
                 batches.map(|batch| batch.map_err(|e| self.raised.keep(capsule::raised(e))));
             writer.append_all(schema, batches, how)
         })?;
-        append_info(py, &done)
+        Ok(pythonize(py, &done)?)
     }
 
     fn append_batches<'py>(
@@ -360,7 +360,7 @@ impl PyLogWriter {
             writer.append_range(source, &mut done)?;
             Ok(done)
         })?;
-        append_info(py, &done)
+        Ok(pythonize(py, &done)?)
     }
 
     fn roll(&self, py: Python<'_>) -> PyResult<()> {

@@ -10,15 +10,17 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde::Serialize;
+
 use super::progress::Progress;
-use super::recover::report::RecoveryReport;
+use super::recover::report::{PartitionReport, RecoveryReport, path_bytes};
 use super::recover::{OnLoss, RecoverySettings, plan_with};
 use crate::error::{Error, Result};
 use crate::io::disk::Disk;
 use crate::load::Plan;
 use crate::log::config::LogConfig;
 use crate::log::dir::{DirState, PartitionFolder, PathKind, dir_above};
-use crate::log::retention::{Rule, SegmentAge};
+use crate::log::retention::SegmentAge;
 use crate::types::{Offset, TimestampMs, TopicPartition};
 
 /// Options of retention.
@@ -36,41 +38,50 @@ pub(crate) struct RetainOptions {
     pub progress: Arc<Progress>,
 }
 
+/// A segment that retention deletes.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct DeletedSegment {
+    /// Its size and age.
+    #[serde(flatten)]
+    pub segment: SegmentAge,
+    /// The rule by which it goes.
+    pub rule: &'static str,
+}
+
 /// Result of retention for one partition.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct PartitionRetention {
     /// Its folder in the source.
+    #[serde(rename = "path", serialize_with = "path_bytes")]
     pub folder: PathBuf,
     /// The partition whose records it holds.
+    #[serde(flatten)]
     pub topic_partition: TopicPartition,
-    /// First offset that may be read, before and after.
-    pub log_start_offset: (Offset, Offset),
+    /// First offset that may be read.
+    pub log_start_offset: Offset,
     /// The next offset to be written.
     pub log_end_offset: Offset,
-    /// Nothing above it was deleted.
-    pub high_watermark: Offset,
     /// Segments that stay, and bytes of their `.log` files.
     pub segments: usize,
     /// Bytes of their `.log` files.
     pub size: u64,
-    /// The segments that went and why, oldest first.
-    pub deleted: Vec<(SegmentAge, Rule)>,
+    /// Result of the step.
+    #[serde(flatten)]
+    pub result: RetentionResult,
 }
 
 /// Result of retention, done or planned.
-#[derive(Clone, Debug)]
-pub(crate) struct RetainReport {
-    /// Report of loading the log dir, and its checkpoints.
-    pub recovery: RecoveryReport,
-    /// The partitions, by topic and number.
-    pub partitions: Vec<PartitionRetention>,
-}
+pub(crate) type RetainReport = RecoveryReport<PartitionRetention>;
 
 /// Result of the step for a partition, besides its loading.
-struct RetentionResult {
-    log_start_before: Offset,
-    high_watermark: Offset,
-    deleted: Vec<(SegmentAge, Rule)>,
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct RetentionResult {
+    /// First offset that could be read before.
+    pub log_start_before: Offset,
+    /// Nothing above it was deleted.
+    pub high_watermark: Offset,
+    /// The segments that went and why, oldest first.
+    pub deleted: Vec<DeletedSegment>,
 }
 
 /// Copies a log dir, or one partition, into the new log dir `out`, without what retention deletes.
@@ -108,25 +119,20 @@ pub(crate) fn retain(path: &Path, out: &Path, options: &RetainOptions) -> Result
     if !options.dry_run {
         planned.write(out)?.finish()?;
     }
-    let recovery = planned.into_report();
+    let report = planned.into_report();
     let mut done = done.into_inner();
-    let partitions = recovery.partitions.iter().filter_map(|loaded| {
-        let done = done.remove(&loaded.folder)?;
+    let of_partition = |loaded: PartitionReport| {
         Some(PartitionRetention {
-            folder: loaded.folder.clone(),
-            topic_partition: loaded.topic_partition.clone(),
-            log_start_offset: (done.log_start_before, loaded.log_start_offset),
+            result: done.remove(&loaded.folder)?,
+            folder: loaded.folder,
+            topic_partition: loaded.topic_partition,
+            log_start_offset: loaded.log_start_offset,
             log_end_offset: loaded.log_end_offset,
-            high_watermark: done.high_watermark,
             segments: loaded.segments,
             size: loaded.size,
-            deleted: done.deleted,
         })
-    });
-    Ok(RetainReport {
-        partitions: partitions.collect(),
-        recovery,
-    })
+    };
+    Ok(report.map(|loaded| loaded.into_iter().filter_map(of_partition).collect()))
 }
 
 fn retain_partition(
@@ -148,9 +154,14 @@ fn retain_partition(
     };
     // Without a checkpoint the log is a copy, all of which was replicated as far as anyone knows.
     let high_watermark = high_watermark.unwrap_or(end).clamp(start, end);
+    let deleted = plan.delete_old_segments(config, high_watermark, now_ms)?;
+    let deleted = deleted.into_iter().map(|(segment, rule)| DeletedSegment {
+        segment,
+        rule: rule.name(),
+    });
     Ok(RetentionResult {
         log_start_before: start,
         high_watermark,
-        deleted: plan.delete_old_segments(config, high_watermark, now_ms)?,
+        deleted: deleted.collect(),
     })
 }

@@ -15,6 +15,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 
+use serde::Serialize;
+
 use crate::error::Result;
 use crate::format::checkpoint::{parse_offsets, write_offsets};
 use crate::io::atomic;
@@ -58,11 +60,12 @@ impl LogEnds {
 }
 
 /// Change of a line.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CheckpointChange {
     /// The file's name.
     pub file: &'static str,
     /// Partition of the line.
+    #[serde(flatten)]
     pub partition: TopicPartition,
     /// The offset in it; `None` where there is no such line, or the file cannot be read.
     pub before: Option<Offset>,

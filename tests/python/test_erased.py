@@ -81,8 +81,9 @@ def test_what_loses_nothing_is_not_decompressed(tmp_path: Path, codec: str) -> N
     with pytest.raises(kafkalog.CorruptRecordError):
         kafkalog.read_table(folder)
     # What `kafkalog.rewrite` does before it verifies, which reads every record.
-    ((done,), _) = _core.rewrite(str(folder), str(tmp_path / "out"), now_ms=NOW, drops=[("people-0", [(18, 19)])])
-    assert (done.batches_copied, done.batches_rewritten, done.records_dropped) == (2, 1, 1)
+    report = _core.rewrite(str(folder), str(tmp_path / "out"), now_ms=NOW, drops=[("people-0", [(18, 19)])])
+    (done,) = report["partitions"]
+    assert (done["batches_copied"], done["batches_rewritten"], done["records_dropped"]) == (2, 1, 1)
     written = (tmp_path / "out" / "people-0" / f"{0:020}.log").read_bytes()
     assert written.startswith(whole[0] + opaque)
     assert b"value of 18" not in decompressed(codec, written[len(whole[0] + opaque) + 61 :])

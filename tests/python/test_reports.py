@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import os
+import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -11,10 +15,11 @@ import pytest
 import corpus
 import kafkalog
 from command import call
+from kafkalog import _core
+from kafkalog.config import pairs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
 NOW = 1_800_000_000_000
@@ -61,3 +66,28 @@ def test_a_report_without_partitions_keeps_its_columns(tmp_path: Path) -> None:
     cut = kafkalog.truncate(DATA / "orders-0", tmp_path / "cut", 100)
     assert cut.to_arrow().to_pylist()[0]["logEndOffset"] == 100
     assert str(cut).endswith("offsets 0 to 100 (before: 880), 1 segment(s), 76665 bytes cut")
+
+
+def test_the_core_has_every_field_of_a_partitions_report(tmp_path: Path) -> None:
+    path, out = str(DATA), str(tmp_path / "out")
+    how: dict[str, Any] = {"now_ms": NOW, "dry_run": True}
+    found: dict[Any, dict[str, Any]] = {
+        kafkalog.PartitionRecovery: _core.recover(path, dry_run=True),
+        kafkalog.PartitionRetention: _core.retain(path, out, settings=pairs(DELETE), **how),
+        kafkalog.PartitionCompaction: _core.compact(path, out, settings=pairs(COMPACT), map_bytes=1 << 20, **how),
+        kafkalog.PartitionRewrite: _core.rewrite(path, out, **how),
+    }
+    for kind, report in found.items():
+        assert report["partitions"]
+        for each in report["partitions"]:
+            assert each.keys() == {field.name for field in dataclasses.fields(kind)}
+
+
+def test_a_report_names_paths_that_are_not_unicode(tmp_path: Path) -> None:
+    logs = tmp_path / os.fsdecode(b"\xff")
+    shutil.copytree(DATA, logs)
+    (logs / "backup").mkdir()
+    report = kafkalog.recover(logs, out=tmp_path / "out")
+    assert report.path == str(logs)
+    assert [left.path for left in report.left_out] == [str(logs / "backup")]
+    assert {Path(each.path).parent for each in report.partitions} == {logs}

@@ -214,7 +214,7 @@ fn what_is_written_is_read_again_and_recovered() {
     let fixed = folder.path().join("fixed");
     let options = RecoverOptions::new().out(&fixed).on_loss(OnLoss::Salvage);
     let report = recover(&log_dir, &options).unwrap();
-    assert_eq!(report.partitions[0].bytes_cut(), 0);
+    assert_eq!(report.partitions[0].bytes_cut, 0);
 
     let source = LogDir::open(&fixed)
         .unwrap()

@@ -84,11 +84,11 @@ def rewrite(spark: SparkSession, source: StrPath, out: StrPath, **options: Any) 
     done = sorted(rows.mapInArrow(write, _RESULT).collect(), key=lambda row: row["part"])
     reports: list[RewriteReport] = [pickle.loads(row["report"]) for row in done]  # noqa: S301 - from our own tasks
     whole = parts / "whole"
-    rest, left_out = work.write(str(whole), apart={Path(path).name for path, _ in tasks})
+    rest = work.write(str(whole), apart={Path(path).name for path, _ in tasks})
     _assemble(whole, [parts / row["part"] for row in done])
     soundness.require(str(whole))
-    partitions = [*rest, *(each for report in reports for each in report.partitions)]
-    left = [*left_out, *(each for report in reports for each in report.left_out)]
+    partitions = [*rest.partitions, *(each for report in reports for each in report.partitions)]
+    left = [*rest.left_out, *(each for report in reports for each in report.left_out)]
     report = RewriteReport(
         path=log_dir.path,
         out=str(target),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from kafkalog import _arguments, _core
 from kafkalog._times import clock
+from kafkalog.tools.copy_reports import CompactReport
+from kafkalog.tools.reports import from_core
 from kafkalog.tools.soundness import Soundness, checked, way_out
 from kafkalog.tools.topic_settings import topic_settings, topics_in
 
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafkalog.config import Config, LogConfig
-    from kafkalog.tools.copy_reports import CompactReport
     from kafkalog.typing import StrPath, Time
 
 
@@ -102,7 +102,7 @@ def compact(
     soundness = Soundness(path) if dry_run else checked(path, target)
     soundness.require_aborted({topic for topic in topics if _is_compacted(settings.of(topic))})
     with way_out(on_corrupt):
-        report = _core.compact(
+        found = _core.compact(
             path,
             target,
             now_ms=now_ms,
@@ -116,7 +116,14 @@ def compact(
         )
     if not dry_run:
         soundness.finish(target)
-    return replace(report, metadata_notes=settings.notes, source_errors=soundness.errors)
+    return from_core(
+        CompactReport,
+        found,
+        out=None if dry_run else target,
+        now_ms=now_ms,
+        metadata_notes=settings.notes,
+        source_errors=soundness.errors,
+    )
 
 
 def _is_compacted(config: LogConfig | None) -> bool:

@@ -8,10 +8,10 @@ from kafkalog import _arguments, _core
 from kafkalog._renamed import renamed
 from kafkalog._times import clock
 from kafkalog.config import pairs
+from kafkalog.tools.reports import PartitionRecovery, RecoveryReport, from_core
 
 if TYPE_CHECKING:
     from kafkalog.config import Config
-    from kafkalog.tools.reports import PartitionRecovery, RecoveryReport
     from kafkalog.typing import StrPath, Time
 
 _OnLoss = Literal["refuse", "as_kafka", "salvage"]
@@ -102,18 +102,20 @@ def recover(
         if loss == "as_kafka":
             raise ValueError("salvage=True contradicts on_loss='as_kafka'")
         loss = "salvage"
-    return _core.recover(
+    target = None if out is None else _arguments.path(out)
+    found = _core.recover(
         _arguments.path(path),
         clean=None if clean is None else _arguments.flag("clean", clean),
         recovery_point=_arguments.optional_integer("recovery_point", recovery_point, 0),
         log_start_offset=_arguments.optional_integer("log_start_offset", log_start_offset, 0),
-        out=None if out is None else _arguments.path(out),
+        out=target,
         on_loss=loss,
         dry_run=_arguments.flag("dry_run", dry_run),
         settings=pairs(config),
         producer_id_expiration_ms=_arguments.integer("producer_id_expiration_ms", producer_id_expiration_ms, 1),
         clock=lambda: now_ms,
     )
+    return from_core(RecoveryReport, found, out=target)
 
 
 @renamed("out", level="kafka_version")
@@ -153,10 +155,11 @@ def rebuild_indexes(
     """
     if not isinstance(kafka_version, str):
         raise TypeError(f"kafka_version must be text, for instance '4.3', not {kafka_version!r}")
-    return _core.rebuild_indexes(
+    found = _core.rebuild_indexes(
         _arguments.path(partition_dir),
         level=kafka_version,
         out=None if out is None else _arguments.path(out),
         dry_run=_arguments.flag("dry_run", dry_run),
         settings=pairs(config),
     )
+    return from_core(PartitionRecovery, found)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from kafkalog._reprs import camel, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     import pyarrow as pa
 
@@ -24,9 +26,29 @@ __all__ = [
     "RecoveryReport",
     "Report",
     "TruncateReport",
+    "from_core",
     "known_to_brokers",
     "not_in_result",
 ]
+
+
+_T = TypeVar("_T")
+_hints = cache(get_type_hints)
+
+
+def from_core(kind: Callable[..., _T], found: Mapping[str, Any], **others: Any) -> _T:
+    """Build a report from the core's mapping, of which it takes the fields that it has, and from other fields."""
+    hints = _hints(kind)
+    return kind(**{name: _value(hints[name], value) for name, value in found.items() if name in hints}, **others)
+
+
+def _value(hint: Any, value: Any) -> Any:
+    if isinstance(value, bytes):
+        # A path.
+        return os.fsdecode(value)
+    if isinstance(value, list):
+        return tuple(_value(get_args(hint)[0], each) for each in value)
+    return from_core(hint, value) if isinstance(value, dict) else value
 
 
 def known_to_brokers(producer_id: int | None, leader_epoch: int | None) -> str:

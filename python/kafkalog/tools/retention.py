@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkalog import _arguments, _core
 from kafkalog._times import clock
+from kafkalog.tools.copy_reports import RetainReport
+from kafkalog.tools.reports import from_core
 from kafkalog.tools.soundness import Soundness, checked, way_out
 from kafkalog.tools.topic_settings import topic_settings, topics_in
 
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafkalog.config import Config
-    from kafkalog.tools.copy_reports import RetainReport
     from kafkalog.typing import StrPath, Time
 
 
@@ -88,7 +88,7 @@ def retain(
     tell = _arguments.function("progress", progress)
     soundness = Soundness(path) if dry_run else checked(path, target)
     with way_out():
-        report = _core.retain(
+        found = _core.retain(
             path,
             target,
             now_ms=now_ms,
@@ -99,4 +99,11 @@ def retain(
         )
     if not dry_run:
         soundness.finish(target)
-    return replace(report, metadata_notes=settings.notes, source_errors=soundness.errors)
+    return from_core(
+        RetainReport,
+        found,
+        out=None if dry_run else target,
+        now_ms=now_ms,
+        metadata_notes=settings.notes,
+        source_errors=soundness.errors,
+    )

@@ -21,6 +21,7 @@ from kafkalog.reader import scan
 from kafkalog.tools.copy_reports import PartitionRewrite, RewriteReport
 from kafkalog.tools.record_filter import Dropped, RecordFilter
 from kafkalog.tools.recovery import recover
+from kafkalog.tools.reports import from_core
 from kafkalog.tools.soundness import UNFINISHED, checked, way_out
 from kafkalog.tools.topic_settings import topic_settings
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
     from kafkalog.config import Config
     from kafkalog.tools.record_filter import Predicate
-    from kafkalog.tools.reports import LeftOut
     from kafkalog.tools.topic_settings import TopicSettings
     from kafkalog.typing import Partitions, StrPath
 
@@ -160,31 +160,14 @@ def rewrite(
         advice = "; an earlier rewrite is complete here: choose another path, or remove this file and the folder"
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST) + advice, str(manifest))
     tell = _arguments.function("progress", progress)
-    soundness, notes = checked(path, target), work.settings.notes
+    soundness = checked(path, target)
     with way_out(work.on_corrupt):
-        done, left_out = work.write(target, dry_run=dry_run, tell=tell)
+        report = work.write(target, dry_run=dry_run, tell=tell)
+    report = dataclasses.replace(report, source_errors=soundness.errors)
     if dry_run:
-        return RewriteReport(
-            path=path,
-            out=None,
-            manifest=None,
-            dry_run=True,
-            partitions=done,
-            left_out=left_out,
-            source_errors=soundness.errors,
-            metadata_notes=notes,
-        )
+        return report
     soundness.require(target)
-    report = RewriteReport(
-        path=path,
-        out=target,
-        manifest=str(manifest),
-        dry_run=False,
-        partitions=done,
-        left_out=left_out,
-        source_errors=soundness.errors,
-        metadata_notes=notes,
-    )
+    report = dataclasses.replace(report, out=target, manifest=str(manifest))
     write_manifest(report, Path(target))
     Path(target, UNFINISHED).unlink()
     return report
@@ -252,8 +235,8 @@ class Rewriting:
         apart: Collection[str] = (),
         dry_run: bool = False,
         tell: Callable[[str, int, int], object] | None = None,
-    ) -> tuple[tuple[PartitionRewrite, ...], tuple[LeftOut, ...]]:
-        """Write the result without folders written elsewhere; return the report and the left-out entries."""
+    ) -> RewriteReport:
+        """Write the result without folders written elsewhere."""
         logs = [log for log in self.source.logs if Path(log.path).name not in apart]
         chosen = [(log, self.record_filter) for log in logs if (log.topic, log.partition) in self.wanted]
         if self.everywhere and (by_key := self.record_filter.by_key()) is not None:
@@ -265,7 +248,7 @@ class Rewriting:
             _core.recover(self.source.path, on_loss=_ON_LOSS[self.on_corrupt], dry_run=True)
             raise
         others, topics = self.settings.compiled()
-        done, left_out = _core.rewrite(
+        written = _core.rewrite(
             self.source.path,
             target,
             now_ms=clock(None),
@@ -279,12 +262,14 @@ class Rewriting:
             topics=topics,
             progress=tell,
         )
+        report = from_core(RewriteReport, written, out=None, manifest=None, metadata_notes=self.settings.notes)
         if dry_run:
             sizes = {Path(log.path).name: log.size for log in logs}
-            return tuple(_planned(each, found, sizes) for each in done), left_out
-        for each in done:
+            partitions = tuple(_planned(each, found, sizes) for each in report.partitions)
+            return dataclasses.replace(report, partitions=partitions)
+        for each in report.partitions:
             _require_all_seen(each, Path(target), found.get(Path(each.path).name))
-        return done, tuple(left for left in left_out if left.reason)
+        return dataclasses.replace(report, left_out=tuple(left for left in report.left_out if left.reason))
 
 
 def _found_in(

@@ -8,6 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use serde::Serialize;
+
 use self::content::{ByteSource, Content, Origins};
 use super::storage::{ReadFolder, read_small};
 use crate::error::Result;
@@ -61,7 +63,7 @@ impl Action {
 }
 
 /// Change of one file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FileChange {
     /// Its name.
     pub name: String,

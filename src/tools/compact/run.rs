@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::cleanable::Cleanable;
+use serde::Serialize;
+
 use super::{Cleaner, CleanerLines, CleanerSettings, CleanerStats};
 use crate::error::{Error, Result};
 use crate::format::file_name::{FolderName, FolderState};
@@ -17,11 +18,12 @@ use crate::io::folder::DiskFolder;
 use crate::io::storage::Storage;
 use crate::io::threads::processors;
 use crate::load::{LoadedLog, Plan};
+use crate::log::cleanable::CleanerBound;
 use crate::log::config::LogConfig;
 use crate::log::dir::{CLEANER, DirState, PartitionOffsets, PathKind, dir_above, folder_name};
 use crate::segment::skipping::OnCorrupt;
 use crate::tools::progress::{Progress, Stage};
-use crate::tools::recover::report::{PartitionReport, RecoveryReport};
+use crate::tools::recover::report::{PartitionReport, RecoveryReport, path_bytes};
 use crate::tools::recover::{OnLoss, RecoverySettings, plan};
 use crate::tools::threads::in_order;
 use crate::types::{Offset, TimestampMs, TopicPartition};
@@ -51,37 +53,62 @@ pub(crate) struct CompactOptions {
 }
 
 /// Result of compacting one partition.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct PartitionCompaction {
     /// Its folder in the source.
+    #[serde(rename = "path", serialize_with = "path_bytes")]
     pub folder: PathBuf,
     /// The partition whose records it holds.
+    #[serde(flatten)]
     pub topic_partition: TopicPartition,
     /// First offset that may be read.
     pub log_start_offset: Offset,
     /// The next offset to be written.
     pub log_end_offset: Offset,
-    /// Range of the compaction, and the bound that it could not pass.
-    pub cleanable: Cleanable,
-    /// Statistics of each pass.
-    pub passes: Vec<CleanerStats>,
+    /// Offset at which compaction began.
+    pub first_dirty_offset: Offset,
+    /// Offset that it could not pass.
+    pub first_uncleanable_offset: Offset,
+    /// Offset at which it ended.
+    pub compacted_to: Offset,
+    /// Share of the bytes that were not compacted before; `None` for an empty log.
+    pub dirty_ratio: Option<f64>,
+    /// Passes.
+    pub passes: usize,
     /// A dry run planned the first pass only, and more may follow.
-    pub has_more_passes: bool,
+    pub more_passes: bool,
+    /// Records that were read in all passes.
+    pub records_read: u64,
+    /// Records that were kept.
+    pub records_kept: u64,
+    /// Records that were removed because they have no key.
+    pub records_without_key: u64,
     /// Segments that retention deleted.
     pub segments_deleted: usize,
-    /// Segments before and after.
-    pub segments: (usize, usize),
-    /// Bytes of their `.log` files, before and after.
-    pub size: (u64, u64),
+    /// Segments before.
+    pub segments_before: usize,
+    /// Segments afterwards.
+    pub segments: usize,
+    /// Bytes of their `.log` files before.
+    pub size_before: u64,
+    /// Bytes of their `.log` files afterwards.
+    pub size: u64,
+    /// The bound at the first uncleanable offset.
+    pub held_by: &'static str,
+    /// The producer of the open transaction, if that is the bound.
+    pub pin_producer_id: Option<i64>,
+    /// Offset at which the transaction begins.
+    pub pin_offset: Option<Offset>,
 }
 
 /// Result of a compaction.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct CompactReport {
-    /// Report of loading the logs, and of what was lost to damage.
-    pub recovery: RecoveryReport,
-    /// The compacted partitions, by topic and number.
-    pub partitions: Vec<PartitionCompaction>,
+    /// Report of loading the logs, with the compacted partitions, by topic and number.
+    #[serde(flatten)]
+    pub recovery: RecoveryReport<PartitionCompaction>,
+    /// Partitions that lost bytes to damage.
+    pub damaged: Vec<PartitionReport>,
 }
 
 /// Copies a log dir, or one partition, into the new log dir `out`, and compacts the topics that are to be compacted.
@@ -140,10 +167,12 @@ pub(crate) fn compact(path: &Path, out: &Path, options: &CompactOptions) -> Resu
         output.finish()?;
         done
     };
-    Ok(CompactReport {
-        recovery: planned.into_report(),
-        partitions,
-    })
+    let mut damaged = Vec::new();
+    let recovery = planned.into_report().map(|loaded| {
+        damaged.extend(loaded.into_iter().filter(|each| each.bytes_cut > 0));
+        partitions
+    });
+    Ok(CompactReport { recovery, damaged })
 }
 
 fn how_to_recover(out: &Path, options: &CompactOptions) -> RecoverySettings {
@@ -186,7 +215,7 @@ fn is_live(folder: &Path) -> bool {
 
 /// Records that recovery cuts would be missing without a word.
 fn refuse_cut(partition: &PartitionReport) -> Result<()> {
-    let cut = partition.bytes_cut();
+    let cut = partition.bytes_cut;
     if cut == 0 {
         return Ok(());
     }
@@ -318,7 +347,7 @@ impl Compaction<'_> {
         cleaner.begin(loaded.size);
         let mut turn = cleaner.turn(log, line, now_ms)?;
         let mut cleanable = turn.cleanable;
-        let (mut passes, mut has_more_passes) = (Vec::new(), false);
+        let (mut passes, mut more_passes) = (Vec::new(), false);
         while let Some(stats) = turn.outcome {
             let stats = stats?;
             passes.push(stats);
@@ -326,7 +355,7 @@ impl Compaction<'_> {
                 break;
             }
             if self.options.dry_run {
-                has_more_passes = stats.end_offset < turn.cleanable.first_uncleanable_offset;
+                more_passes = stats.end_offset < turn.cleanable.first_uncleanable_offset;
                 break;
             }
             turn = cleaner.turn(log, line, now_ms)?;
@@ -337,17 +366,32 @@ impl Compaction<'_> {
         log.remove_deleted(TimestampMs::MAX)?;
         let after = log.segments();
         let size = |segments: &[SegmentInfo]| segments.iter().map(|each| each.size).sum();
+        let total = |part: fn(&CleanerStats) -> u64| passes.iter().map(part).sum();
+        let end = passes.last().map(|last| last.end_offset);
+        let pin = cleanable.open_transaction;
+        let pin = pin.filter(|_| cleanable.bound == CleanerBound::OpenTransaction);
         Ok(PartitionCompaction {
             folder: loaded.folder.clone(),
             topic_partition: partition.clone(),
             log_start_offset: log.log_start_offset(),
             log_end_offset: log.log_end_offset(),
-            cleanable,
-            passes,
-            has_more_passes,
+            first_dirty_offset: cleanable.first_dirty_offset,
+            first_uncleanable_offset: cleanable.first_uncleanable_offset,
+            compacted_to: end.unwrap_or(cleanable.first_dirty_offset),
+            dirty_ratio: Some(cleanable.dirtiness.ratio()).filter(|ratio| ratio.is_finite()),
+            passes: passes.len(),
+            more_passes,
+            records_read: total(|pass| pass.messages_read),
+            records_kept: total(|pass| pass.messages_written),
+            records_without_key: total(|pass| pass.invalid_messages),
             segments_deleted,
-            segments: (before.len(), after.len()),
-            size: (size(&before), size(&after)),
+            segments_before: before.len(),
+            segments: after.len(),
+            size_before: size(&before),
+            size: size(&after),
+            held_by: cleanable.bound.name(),
+            pin_producer_id: pin.map(|(producer_id, _)| producer_id),
+            pin_offset: pin.map(|(_, first)| first),
         })
     }
 }

@@ -13,11 +13,11 @@
 //! leftovers.
 
 use std::ffi::OsStr;
-use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::output::copy;
+use super::report::LeftOut;
 use crate::error::{Error, Result};
 use crate::format::checkpoint::{LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA};
 use crate::format::file_name::{
@@ -44,30 +44,6 @@ const STAGED_ROWS: &str = "left by a job of the Spark sink, and it may contain d
 
 /// The most that a note of our own may have, as in `kafkalog/_atomic_files.py`.
 const NOTE_LIMIT: u64 = 64 << 20;
-
-/// File or folder of a source that is not in the result.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct LeftOut {
-    /// The file or folder.
-    pub path: PathBuf,
-    /// The reason.
-    pub reason: String,
-}
-
-impl LeftOut {
-    pub(super) fn new(path: impl Into<PathBuf>, reason: impl Into<String>) -> Self {
-        Self {
-            path: path.into(),
-            reason: reason.into(),
-        }
-    }
-}
-
-impl fmt::Display for LeftOut {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path.display(), self.reason)
-    }
-}
 
 /// Files that are copied, and those that are left out.
 #[derive(Debug)]

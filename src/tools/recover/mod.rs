@@ -33,12 +33,11 @@ mod source;
 use std::path::{Path, PathBuf};
 
 use self::beside::CopiedFiles;
-pub use self::beside::LeftOut;
 pub use self::options::RecoverySettings;
 use self::output::{Output, check_named, check_out};
 use self::planned::{PlanStep, PlannedPartition, checkpointed, plan_all};
 use self::refused::RefusedPartition;
-use self::report::{PartitionReport, RecoveryReport};
+use self::report::{LeftOut, PartitionReport, RecoveryReport};
 pub(super) use self::source::claim;
 use self::source::{Claims, RecoverySource};
 use crate::error::{Error, Result};
@@ -194,7 +193,7 @@ impl<'a> Recovery<'a> {
     /// The bytes of the marker of a clean shutdown, if it will still be true; `is_whole` says that its log dir is
     /// recovered.
     fn marker_to_keep(&self, is_whole: bool) -> Result<Option<Vec<u8>>> {
-        let is_uncut = self.reports().all(|report| report.bytes_cut() == 0);
+        let is_uncut = self.reports().all(|report| report.bytes_cut == 0);
         if !is_whole || !is_uncut || self.settings.clean == Some(false) {
             return Ok(None);
         }

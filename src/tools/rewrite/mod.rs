@@ -21,12 +21,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde::Serialize;
+
 use self::drops::Dropping;
 pub use self::drops::Drops;
 use self::segments::PartitionOutput;
 use self::windows::{LogWindows, Window, Worker};
 use super::progress::Progress;
-use super::recover::report::{PartitionReport, RecoveryReport};
+use super::recover::report::{PartitionReport, RecoveryReport, path_bytes};
 use super::recover::{OnLoss, RecoverySettings, plan};
 use super::threads::in_order;
 use crate::compress::{Codec, DecodeLimit};
@@ -39,7 +41,7 @@ use crate::load::Plan;
 use crate::log::config::{BrokerCompression, LogConfig};
 use crate::log::dir::folder_name;
 use crate::records::filtered::{BatchFilter, FilterRules, FilteredBatch};
-use crate::types::TimestampMs;
+use crate::types::{Offset, TimestampMs, TopicPartition};
 
 /// Options of a rewrite.
 #[derive(Clone, Debug)]
@@ -90,8 +92,28 @@ impl RewriteOptions {
 }
 
 /// Result for one partition.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Serialize)]
 pub struct PartitionRewrite {
+    /// Its folder in the source.
+    #[serde(rename = "path", serialize_with = "path_bytes")]
+    pub folder: PathBuf,
+    /// The partition whose records it holds.
+    #[serde(flatten)]
+    pub topic_partition: TopicPartition,
+    /// First offset that may be read.
+    pub log_start_offset: Offset,
+    /// The next offset to be written.
+    pub log_end_offset: Offset,
+    /// Counts of records, batches and bytes.
+    #[serde(flatten)]
+    pub counts: RewriteCounts,
+    /// Damaged bytes that were left out.
+    pub bytes_lost: u64,
+}
+
+/// Counts of one partition; all 0 for a dry run.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct RewriteCounts {
     /// Records that went.
     pub records_dropped: u64,
     /// Batches copied byte for byte.
@@ -108,7 +130,7 @@ pub struct PartitionRewrite {
     pub bytes_after: u64,
 }
 
-impl PartitionRewrite {
+impl RewriteCounts {
     fn count(&mut self, outcome: &FilteredBatch) {
         let counter = match outcome {
             FilteredBatch::Unchanged => &mut self.batches_copied,
@@ -135,13 +157,7 @@ impl PartitionRewrite {
 }
 
 /// Result of a rewrite.
-#[derive(Clone, Debug)]
-pub struct RewriteReport {
-    /// Report of loading the log dir, and its checkpoints.
-    pub recovery: RecoveryReport,
-    /// By the folder in the source.
-    pub partitions: BTreeMap<PathBuf, PartitionRewrite>,
-}
+pub(crate) type RewriteReport = RecoveryReport<PartitionRewrite>;
 
 /// Writes a log dir, or one partition, into the new log dir `out`. The note that it is not finished stays for the
 /// caller to remove.
@@ -163,7 +179,7 @@ pub fn rewrite(path: &Path, out: &Path, options: &RewriteOptions) -> Result<Rewr
         ..RecoverySettings::at(options.now_ms)
     };
     let mut planned = plan(path, &how)?;
-    let mut partitions = BTreeMap::new();
+    let mut done = BTreeMap::new();
     if !options.dry_run {
         let (output, written) = planned.write_with(out, |loaded, plan, disk, to| {
             Ok((
@@ -172,12 +188,18 @@ pub fn rewrite(path: &Path, out: &Path, options: &RewriteOptions) -> Result<Rewr
             ))
         })?;
         output.finish()?;
-        partitions.extend(written);
+        done.extend(written);
     }
-    Ok(RewriteReport {
-        recovery: planned.into_report(),
-        partitions,
-    })
+    let of_partition = |loaded: PartitionReport| PartitionRewrite {
+        counts: done.remove(&loaded.folder).unwrap_or_default(),
+        folder: loaded.folder,
+        topic_partition: loaded.topic_partition,
+        log_start_offset: loaded.log_start_offset,
+        log_end_offset: loaded.log_end_offset,
+        bytes_lost: loaded.bytes_cut,
+    };
+    let report = planned.into_report();
+    Ok(report.map(|loaded| loaded.into_iter().map(of_partition).collect()))
 }
 
 /// Writes the folder of a partition: its segments' files again, and nothing else that may hold a record.
@@ -187,7 +209,7 @@ fn write_partition(
     disk: &Disk,
     to: &Path,
     options: &RewriteOptions,
-) -> Result<PartitionRewrite> {
+) -> Result<RewriteCounts> {
     plan.write_some(disk, to, |name| match FileName::parse(name) {
         Some(found) => found.kind == FileKind::Snapshot && plan.has_snapshot(name),
         None => [LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA].contains(&name),
@@ -207,10 +229,10 @@ fn rewrite_partition(
     options: &RewriteOptions,
     drops: Option<&Drops>,
     mut out: PartitionOutput<'_>,
-) -> Result<PartitionRewrite> {
+) -> Result<RewriteCounts> {
     let mut workers = workers(plan, config, options, drops)?;
     let mut windows = LogWindows::of(plan);
-    let mut done = PartitionRewrite::default();
+    let mut done = RewriteCounts::default();
     in_order(
         &mut workers,
         Worker::work,

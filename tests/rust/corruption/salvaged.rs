@@ -12,7 +12,6 @@ use kafkalog::internal::scan::range::{PartitionRange, SegmentRange};
 use kafkalog::internal::segment::filter::TimestampBounds;
 use kafkalog::internal::segment::reader::ReadOptions;
 use kafkalog::internal::segment::resync::Reason;
-use kafkalog::internal::tools::recover::report::PartitionReport;
 use kafkalog::internal::tools::recover::{OnLoss, RecoverySettings, recover};
 
 use kafkalog::internal::arrow::reader::RangeReader;
@@ -304,7 +303,7 @@ fn a_salvaged_log_loads_and_is_read() {
             ..RecoverySettings::at(NOW_MS)
         };
         let again = recover(work.path(), &again).unwrap_or_else(|e| panic!("{context}: {e}"));
-        let cut = again.partitions.iter().map(PartitionReport::bytes_cut);
+        let cut = again.partitions.iter().map(|each| each.bytes_cut);
         assert_eq!(cut.sum::<u64>(), 0, "{context}");
         scan(&folder).unwrap_or_else(|e| panic!("{context}: {e}"));
     }

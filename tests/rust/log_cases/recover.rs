@@ -297,7 +297,7 @@ fn the_verb_does_as_kafka_or_refuses() {
         let mut options = verb_options(case);
         if case.fails_on_a_full_index() {
             let report = recover(folder, &options).unwrap();
-            assert!(report.partitions.iter().all(|each| each.bytes_cut() == 0));
+            assert!(report.partitions.iter().all(|each| each.bytes_cut == 0));
             return Vec::new();
         }
         if case.event("failed").is_some() {
@@ -341,7 +341,7 @@ fn the_verb_does_as_kafka_or_refuses() {
         assert!(is_lossy == goes || is_odd, "{}: {is_lossy}", case.name);
         assert_eq!(planned.partitions, done.partitions, "{}", case.name);
         assert_eq!(written.partitions, done.partitions, "{}", case.name);
-        let is_whole = done.partitions.iter().all(|each| each.bytes_cut() == 0);
+        let is_whole = done.partitions.iter().all(|each| each.bytes_cut == 0);
         let marker = is_whole.then(|| before.get(CLEAN_SHUTDOWN)).flatten();
         assert_eq!(
             super::tree(folder).get(CLEAN_SHUTDOWN),

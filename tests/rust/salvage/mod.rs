@@ -10,7 +10,6 @@ use std::path::Path;
 
 use kafkalog::internal::io::disk::Disk;
 use kafkalog::internal::load::{LoadRequest, Note, OnLoss, plan};
-use kafkalog::internal::tools::recover::report::PartitionReport;
 use kafkalog::internal::tools::recover::{RecoverySettings, recover};
 
 use crate::common::{Chance, pick, seal};
@@ -327,11 +326,7 @@ fn every_case_that_kafka_refuses_or_empties_is_kept() {
             ..options
         };
         let again = recover(work.path(), &again).unwrap_or_else(|e| panic!("{}: {e}", case.name));
-        let cut: u64 = again
-            .partitions
-            .iter()
-            .map(PartitionReport::bytes_cut)
-            .sum();
+        let cut: u64 = again.partitions.iter().map(|each| each.bytes_cut).sum();
         assert_eq!(cut, 0, "{}", case.name);
         assert_eq!(
             again.partitions[0].log_end_offset, report.partitions[0].log_end_offset,

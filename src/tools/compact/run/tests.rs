@@ -68,13 +68,13 @@ fn passes_are_told_as_they_come() {
         };
         let (path, out) = (folder.path().join("logs"), folder.path().join("out"));
         let report = with_cancellation(ask, || compact(&path, &out, &options)).unwrap();
-        let partition = &report.partitions[0];
-        let passes = partition.passes.len();
+        let partition = &report.recovery.partitions[0];
+        let passes = partition.passes;
         let told = told.borrow();
         assert!(told.len() > passes * 20 && told.is_sorted(), "{passes}");
         let total = options.progress.total();
         assert!(total > 0 && options.progress.done() == total);
-        assert_eq!(partition.has_more_passes, dry_run);
+        assert_eq!(partition.more_passes, dry_run);
         if dry_run {
             assert_eq!(passes, 1);
             continue;
