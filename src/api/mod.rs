@@ -58,7 +58,7 @@ mod bindings {
     pub(crate) use crate::io::url::local;
     pub(crate) use crate::log::dir::{CHECKPOINTS, DirState, PartitionFolder};
     pub(crate) use crate::log::listed::{ListedLog, OffsetAndTimestamp};
-    pub(crate) use crate::segment::statistics::{SegmentStatistics, Tally};
+    pub(crate) use crate::segment::statistics::SegmentStatistics;
     pub(crate) use crate::write::storage::{Identity, JOB_NOTE, LogDirs, check_names};
 }
 #[cfg(feature = "python")]

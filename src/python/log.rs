@@ -16,7 +16,7 @@ use super::errors::{into_py, of_read};
 use super::interrupt;
 use super::range::{PyPartitionRange, ranges_of};
 use super::reader::on_corrupt_of;
-use super::statistics::{PlainSums, plain_sums};
+use super::statistics::plain_sums;
 use crate::api::plan::{
     self as planning, ByPartition, Ending, IsolationLevel, NoIndexEntry, PartitionBounds,
     Partitions, Pieces, PlanOptions, Pruning, Starting, Timestamp, TimestampBounds,
@@ -531,7 +531,7 @@ impl PyPartitionLog {
     }
 
     #[pyo3(signature = (*, on_corrupt="raise"))]
-    fn statistics<'py>(&self, py: Python<'py>, on_corrupt: &str) -> PyResult<PlainSums<'py>> {
+    fn statistics<'py>(&self, py: Python<'py>, on_corrupt: &str) -> PyResult<Bound<'py, PyAny>> {
         let on_corrupt = on_corrupt_of(on_corrupt)?;
         let sums = interrupt::detach(py, || Ok(PartitionStatistics::of(&self.log, on_corrupt)))?;
         let sums = sums.map_err(|error| of_read(&error, Some(on_corrupt)))?;

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::Serialize;
+
 use super::LogSegment;
 use super::source::Access;
 use crate::error::Result;
@@ -11,7 +13,7 @@ use crate::types::{Offset, TimestampMs, TimestampType};
 const MAX_COPIED: u64 = 64 << 10;
 
 /// Number of batches of a kind, and their bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
     /// Batches.
     pub batches: u64,
@@ -32,8 +34,10 @@ impl Tally {
 }
 
 /// The sums of one segment.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SegmentStatistics {
+    /// Bytes of whole batches; the rest of the file is a torn or zero tail, or damage that was skipped.
+    pub valid_bytes: u64,
     /// Batches; a message of magic 0 or 1 outside a wrapper is one, and so is a wrapper.
     pub batches: u64,
     /// Records in the batches that say how many they hold (magic 2), control records included.
@@ -46,8 +50,6 @@ pub struct SegmentStatistics {
     pub transactional_batches: u64,
     /// Batches whose records have all been compacted away.
     pub empty_batches: u64,
-    /// Bytes of whole batches; the rest of the file is a torn or zero tail, or damage that was skipped.
-    pub valid_bytes: u64,
     /// Base offset of the first batch (of a legacy wrapper, its last offset).
     pub first_offset: Option<Offset>,
     /// Last offset of the last batch.
