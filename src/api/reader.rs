@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
+use serde::Serialize;
 
 use crate::arrow::batches::{BatchReader, batch_schema};
 use crate::arrow::lost::lost_batch;
@@ -24,7 +25,7 @@ use crate::tables::reader::TableReader;
 use crate::tables::topic::Show;
 
 /// Counts of a scan so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ScanMetrics {
     /// Bytes of the batches that were examined.
@@ -32,20 +33,26 @@ pub struct ScanMetrics {
     /// Batches whose records were read.
     pub batches: u64,
     /// Rows returned.
+    #[serde(rename = "records")]
     pub rows: u64,
     /// Batches skipped on their header.
+    #[serde(rename = "skipped")]
     pub batches_skipped: u64,
     /// Records skipped: those in skipped batches, as far as the headers count them, and those outside the time bounds.
+    #[serde(rename = "skipped_records")]
     pub records_skipped: u64,
     /// Bytes of batches of which nothing but the header was read.
+    #[serde(rename = "skipped_bytes")]
     pub bytes_skipped: u64,
     /// Bytes produced by decompression.
+    #[serde(rename = "copied")]
     pub bytes_decompressed: u64,
     /// Segments opened.
     pub segments: u64,
     /// Planned segments that retention deleted before they were read.
     pub segments_lost: u64,
     /// Records of internal topics that could not be decoded.
+    #[serde(skip)]
     pub(crate) undecoded: u64,
     /// Bytes that were skipped as damaged.
     pub bytes_lost: u64,

@@ -13,7 +13,8 @@ use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDict};
+use pyo3::types::PyCapsule;
+use pythonize::pythonize;
 
 use super::capsule;
 use super::errors::{into_py, of_read, way_on};
@@ -200,21 +201,9 @@ impl RecordStream {
         capsule::of_stream(py, Box::new(stream))
     }
 
-    fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let metrics = lock(&self.shared).metrics;
-        let dict = PyDict::new(py);
-        dict.set_item("bytes", metrics.bytes)?;
-        dict.set_item("batches", metrics.batches)?;
-        dict.set_item("records", metrics.rows)?;
-        dict.set_item("skipped", metrics.batches_skipped)?;
-        dict.set_item("skipped_records", metrics.records_skipped)?;
-        dict.set_item("skipped_bytes", metrics.bytes_skipped)?;
-        dict.set_item("copied", metrics.bytes_decompressed)?;
-        dict.set_item("segments", metrics.segments)?;
-        dict.set_item("segments_lost", metrics.segments_lost)?;
-        dict.set_item("bytes_lost", metrics.bytes_lost)?;
-        dict.set_item("lost", metrics.lost)?;
-        Ok(dict)
+        Ok(pythonize(py, &metrics)?)
     }
 
     /// Records of internal topics that could not be decoded so far.
