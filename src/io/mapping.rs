@@ -23,6 +23,7 @@
 )]
 
 use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -161,6 +162,33 @@ impl Mapping {
         if let Some(map) = &self.map {
             let _ = map.advise(memmap2::Advice::Random);
         }
+    }
+}
+
+/// A file read through a map of it.
+#[derive(Debug)]
+pub(crate) struct MapReader {
+    /// Path of the file.
+    pub path: PathBuf,
+    /// Its map.
+    pub map: Arc<Mapping>,
+}
+
+impl ReadFile for MapReader {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn length(&self) -> Result<u64> {
+        Ok(self.map.as_slice().len() as u64)
+    }
+
+    fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
+        let from = usize::try_from(position).unwrap_or(usize::MAX);
+        io::Read::read(
+            &mut self.map.as_slice().get(from..).unwrap_or_default(),
+            buffer,
+        )
     }
 }
 

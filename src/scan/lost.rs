@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::format::batch::BatchHeader;
 use crate::format::file_name::{FileKind, FileName};
-use crate::io::folder::DiskReader;
 use crate::log::gaps;
 use crate::scan::planned::OpenSegment;
 use crate::scan::range::{PartitionRange, SegmentRange};
@@ -82,15 +81,14 @@ pub(crate) struct SoundBatches {
 }
 
 impl SoundBatches {
-    /// Opens the file of a segment whose turn has come.
+    /// Those of a segment whose turn has come.
     ///
     /// # Errors
-    /// `Io`.
+    /// `CorruptRecord` for a file longer than Kafka's positions reach.
     pub(crate) fn open(opened: &OpenSegment) -> Result<Self> {
         let segment = opened.segment.clone();
-        let file = Arc::new(DiskReader::open(opened.source.path())?);
         Ok(Self {
-            walk: Resync::new(file, segment.size, segment.bounds())?,
+            walk: Resync::new(opened.source.as_file(), segment.size, segment.bounds())?,
             floor: segment.base_offset,
             segment,
             wanted: opened.wanted,

@@ -64,12 +64,14 @@ impl Pieces {
     fn cut(&mut self, folder: &Path, segment: &SegmentRange, position: u64) -> Option<Cut> {
         let path = folder.join(&segment.file_name);
         if self.open.as_ref().is_none_or(|(open, _)| *open != path) {
-            let is_whole = self.on_corrupt == OnCorrupt::Skip
-                && !is_ordered(&path, segment.size, segment.bounds()).ok()?;
+            let folder: Arc<dyn ReadFolder> = Arc::new(DiskFolder::at(folder));
+            let is_whole = self.on_corrupt == OnCorrupt::Skip && {
+                let file = folder.open(&segment.file_name).ok()?;
+                !is_ordered(file, segment.size, segment.bounds()).ok()?
+            };
             let lookup = if is_whole {
                 None
             } else {
-                let folder: Arc<dyn ReadFolder> = Arc::new(DiskFolder::at(folder));
                 Some(SegmentLookup::open_owned(segment.segment(&folder)).ok()?)
             };
             self.open = Some((path, lookup));

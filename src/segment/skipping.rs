@@ -22,7 +22,7 @@ use super::resync::{HeaderChain, Lost, Reason, Resync, confirms_epoch};
 use super::source::SegmentSource;
 use crate::error::{Error, Result};
 use crate::format::batch::BatchHeader;
-use crate::io::folder::DiskReader;
+use crate::io::storage::ReadFile;
 use crate::records::RecordSlot;
 use crate::records::walk::RecordDecoder;
 use crate::types::{Offset, Position};
@@ -41,8 +41,7 @@ pub enum OnCorrupt {
 ///
 /// # Errors
 /// `Io`, `Interrupted`.
-pub(crate) fn is_ordered(path: &Path, size: u64, bounds: Bounds) -> Result<bool> {
-    let file = Arc::new(DiskReader::open(path)?);
+pub(crate) fn is_ordered(file: Arc<dyn ReadFile>, size: u64, bounds: Bounds) -> Result<bool> {
     Ok(HeaderChain::of(file, size, bounds)?.is_some())
 }
 
@@ -290,7 +289,7 @@ impl Skipping {
         if is_gap || begins_inside {
             known.turn_to(source.path(), self.size);
             if known.is_ordered.is_none() {
-                known.is_ordered = Some(is_ordered(source.path(), self.size, self.bounds)?);
+                known.is_ordered = Some(is_ordered(source.as_file(), self.size, self.bounds)?);
             }
             return Ok(known.is_ordered == Some(true));
         }
@@ -308,8 +307,7 @@ impl Skipping {
     ) -> Result<()> {
         known.turn_to(source.path(), self.size);
         if known.lost.is_none() {
-            let file = Arc::new(DiskReader::open(source.path())?);
-            known.lost = Some(Resync::survey(file, self.size, self.bounds)?.into());
+            known.lost = Some(Resync::survey(source.as_file(), self.size, self.bounds)?.into());
         }
         self.survey.clone_from(&known.lost);
         Ok(())

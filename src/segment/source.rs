@@ -15,7 +15,7 @@ use crate::error::{Error, FaultKind, Result};
 use crate::format::batch::{BatchHeader, LOG_OVERHEAD, RECORD_BATCH_OVERHEAD, torn, wrong_length};
 use crate::io::file::read_into;
 use crate::io::interrupt;
-use crate::io::mapping::{ClosedName, Mapping};
+use crate::io::mapping::{ClosedName, MapReader, Mapping};
 use crate::io::region::{Region, spare};
 use crate::io::storage::{ReadFile, ReadFolder};
 use crate::io::words::prefetch;
@@ -253,6 +253,17 @@ impl SegmentSource {
         match &self.origin {
             Origin::Copied { file, .. } => Some(file),
             Origin::Mapped { .. } => None,
+        }
+    }
+
+    /// The same bytes for a second walk over them, without opening the file again.
+    pub(crate) fn as_file(&self) -> Arc<dyn ReadFile> {
+        match &self.origin {
+            Origin::Copied { file, .. } => Arc::clone(file),
+            Origin::Mapped { map, .. } => Arc::new(MapReader {
+                path: self.path.clone(),
+                map: Arc::clone(map),
+            }),
         }
     }
 

@@ -150,6 +150,24 @@ fn zero_tails() {
     }
 }
 
+/// A survey after damage reads the file that the reader has open, not one that has its name by now.
+#[test]
+fn a_second_walk_reads_the_same_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(NAME);
+    for is_active in [false, true] {
+        std::fs::write(&path, numbers()).unwrap();
+        let source = open(&path, 4_000_000, is_active, Access::Records).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let again = source.as_file();
+        let mut bytes = [0; 8];
+        assert_eq!(again.read_at(&mut bytes, 3_999_996).unwrap(), 4);
+        assert_eq!(bytes[..4], 999_999u32.to_be_bytes());
+        assert_eq!(again.read_at(&mut bytes, 4_000_001).unwrap(), 0);
+        assert_eq!((again.length().unwrap(), again.path()), (4_000_000, &*path));
+    }
+}
+
 #[test]
 fn longer_than_kafka_can_address() {
     let error = open(Path::new("x/y.log"), 1 << 31, true, Access::Records).unwrap_err();

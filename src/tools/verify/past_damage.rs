@@ -4,7 +4,6 @@
 //! that such a reader loses. The reason for refusing a batch is the message of the first pass at that place.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use super::finding::{
     BATCH_CODEC, BATCH_CRC, BATCH_FOREIGN, BATCH_LENGTH, BATCH_MAGIC, BATCH_ORDER, BATCH_RECORDS,
@@ -16,11 +15,9 @@ use super::records::BatchCheck;
 use super::summary::Summary;
 use crate::error::Result;
 use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
-use crate::io::folder::DiskReader;
-use crate::io::storage::ReadFile;
 use crate::segment::LogSegment;
 use crate::segment::resync::{Lost, Reason, Resync, ResyncItem};
-use crate::segment::source::{Access, SegmentSource};
+use crate::segment::source::Access;
 use crate::types::Position;
 
 /// Messages of the first pass, by position in the file.
@@ -38,9 +35,8 @@ pub(super) fn check(
     findings: &mut Findings,
 ) -> Result<Summary> {
     let path = segment.path();
-    let file: Arc<dyn ReadFile> = Arc::new(DiskReader::open(&path)?);
-    let mut steps = Resync::new(Arc::clone(&file), segment.size, segment.bounds())?;
-    let mut source = SegmentSource::over(file, segment.size, Access::Records)?;
+    let mut source = segment.open_by_copy(Access::Records)?;
+    let mut steps = Resync::new(source.as_file(), segment.size, segment.bounds())?;
     let mut walk = LogCheck::new(&path, segment, reading).again();
     while let Some(step) = steps.next_step()? {
         match step {
