@@ -6,10 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::disk::Disk;
-use super::file::{modified_ms, open, read_at};
+use super::file::{about, open, read_at};
 use super::index_file::IndexFile;
 use super::links::detach;
-use super::storage::{ReadFile, ReadFolder, Storage, StoredFile};
+use super::storage::{
+    FileStat, FolderEntries, FolderEntry, ReadFile, ReadFolder, Storage, StoredFile,
+};
 use crate::error::{Error, Result};
 use crate::types::TimestampMs;
 
@@ -42,29 +44,13 @@ impl ReadFolder for DiskFolder {
         &self.path
     }
 
-    fn list(&self, suffix: &str) -> Result<Vec<(String, u64)>> {
+    fn entries(&self) -> Result<FolderEntries<'_>> {
         let path = self.path();
-        let entries = match fs::read_dir(path) {
-            Ok(entries) => entries,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(e) => return Err(Error::io(path)(e)),
-        };
-        let mut found = Vec::new();
-        for entry in entries {
-            let entry = entry.map_err(Error::io(path))?;
-            // Kafka's own names are ASCII; others are none of a log's business.
-            let Ok(name) = entry.file_name().into_string() else {
-                continue;
-            };
-            if name.ends_with(suffix) {
-                let meta = fs::metadata(entry.path()).map_err(Error::io(entry.path()))?;
-                if meta.is_file() {
-                    found.push((name, meta.len()));
-                }
-            }
-        }
-        found.sort_unstable();
-        Ok(found)
+        let entries = fs::read_dir(path).map_err(Error::io(path))?;
+        Ok(Box::new(entries.map(move |entry| match entry {
+            Ok(entry) => Ok(FolderEntry::on_disk(entry)),
+            Err(error) => Err(Error::io(path)(error)),
+        })))
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn ReadFile>> {
@@ -81,10 +67,10 @@ impl ReadFolder for DiskFolder {
         path.try_exists().map_err(Error::io(&path))
     }
 
-    fn modified_ms(&self, name: &str) -> Result<TimestampMs> {
+    fn stat(&self, name: &str) -> Result<FileStat> {
         let path = self.path_of(name);
-        let modified = fs::metadata(&path).and_then(|meta| modified_ms(&meta));
-        modified.map_err(Error::io(&path))
+        let stat = about(&path).and_then(|about| FileStat::of(&about));
+        stat.map_err(Error::io(&path))
     }
 }
 
@@ -237,5 +223,51 @@ impl StoredFile for DiskFile {
     fn free_room(&self, least: u64) -> Result<bool> {
         let DiskReader { file, path } = &self.reader;
         self.disk.free_room(file, path, least)
+    }
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+    use std::os::unix::fs::symlink;
+
+    /// A listing gives files and links to files; what is gone by the time that it is looked at is left out.
+    #[test]
+    fn entries_of_a_folder_that_changes() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("t-0");
+        let on_disk = DiskFolder::at(&path);
+        assert!(on_disk.entries().is_err());
+        fs::create_dir_all(path.join("folder.log")).unwrap();
+        for name in ["a.log", "gone.log"] {
+            fs::write(path.join(name), b"12345").unwrap();
+        }
+        symlink(path.join("a.log"), path.join("link.log")).unwrap();
+        symlink(path.join("b.log"), path.join("dangling.log")).unwrap();
+        Disk::set_modified_ms(&path.join("a.log"), 7_000).unwrap();
+        let entries: Vec<_> = on_disk.entries().unwrap().map(Result::unwrap).collect();
+        fs::remove_file(path.join("gone.log")).unwrap();
+        let found: BTreeMap<_, _> = entries
+            .iter()
+            .map(|entry| (entry.name().unwrap(), entry.stat().unwrap()))
+            .collect();
+        let stat = Some(on_disk.stat("a.log").unwrap());
+        assert_eq!(
+            stat.map(|stat| (stat.length, stat.modified_ms)),
+            Some((5, 7_000))
+        );
+        let expected = [
+            ("a.log", stat),
+            ("dangling.log", None),
+            ("folder.log", None),
+            ("gone.log", None),
+            ("link.log", stat),
+        ];
+        assert_eq!(found, expected.into());
+        let is_file =
+            |entry: &&FolderEntry<'_>| entry.name() != Some("gone.log") && entry.is_file();
+        assert_eq!(entries.iter().filter(is_file).count(), 2);
     }
 }

@@ -5,18 +5,19 @@
 //! | trait | what | implemented by |
 //! |---|---|---|
 //! | [`ReadFile`] | ranges of one file | files on a disk and under plan |
-//! | [`ReadFolder`] | names, lengths, files | [`DiskFolder`](super::folder::DiskFolder), [`Overlay`](super::overlay::Overlay) |
+//! | [`ReadFolder`] | entries, files | [`DiskFolder`](super::folder::DiskFolder), [`Overlay`](super::overlay::Overlay) |
 //! | [`StoredFile`] | a file that is written | as [`ReadFile`] |
 //! | [`Storage`] | a folder that is written | as [`ReadFolder`] |
 
+use std::ffi::OsString;
 use std::fmt;
-use std::fs::File;
+use std::fs::{self, DirEntry, File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::entry_file::EntryFile;
-use super::file::ensure_small;
+use super::file::{ensure_small, modified_ms};
 use crate::error::{Error, Result};
 use crate::types::TimestampMs;
 
@@ -49,16 +50,133 @@ pub trait ReadFile: fmt::Debug + Send + Sync {
     }
 }
 
+/// Length and modification time of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileStat {
+    /// Its length.
+    pub length: u64,
+    /// Its modification time.
+    pub modified_ms: TimestampMs,
+}
+
+impl FileStat {
+    /// From the metadata of a file on a disk.
+    pub(super) fn of(meta: &Metadata) -> io::Result<Self> {
+        Ok(Self {
+            length: meta.len(),
+            modified_ms: modified_ms(meta)?,
+        })
+    }
+}
+
+/// The entries of a folder, in any order.
+pub(crate) type FolderEntries<'a> = Box<dyn Iterator<Item = Result<FolderEntry<'a>>> + 'a>;
+
+/// An entry of a folder. On a disk, a listing gives names and kinds; lengths and times cost a call for each file.
+#[derive(Debug)]
+pub struct FolderEntry<'a> {
+    name: OsString,
+    origin: EntryOrigin<'a>,
+}
+
+#[derive(Debug)]
+enum EntryOrigin<'a> {
+    Disk(DirEntry),
+    /// A file of this folder.
+    File(&'a dyn ReadFolder),
+}
+
+impl<'a> FolderEntry<'a> {
+    /// An entry of a folder on a disk.
+    pub(super) fn on_disk(entry: DirEntry) -> Self {
+        Self {
+            name: entry.file_name(),
+            origin: EntryOrigin::Disk(entry),
+        }
+    }
+
+    /// A file of a folder that is not on a disk.
+    pub(crate) fn file(folder: &'a dyn ReadFolder, name: String) -> Self {
+        Self {
+            name: name.into(),
+            origin: EntryOrigin::File(folder),
+        }
+    }
+
+    /// Its name, if it is Unicode; Kafka's own names are ASCII.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.name.to_str()
+    }
+
+    /// Its name for messages.
+    #[must_use]
+    pub fn text(&self) -> String {
+        self.name.to_string_lossy().into_owned()
+    }
+
+    /// Returns whether it is a file, or a link to one.
+    #[must_use]
+    pub fn is_file(&self) -> bool {
+        match &self.origin {
+            EntryOrigin::Disk(entry) => entry
+                .file_type()
+                .is_ok_and(|kind| kind.is_file() || (kind.is_symlink() && entry.path().is_file())),
+            EntryOrigin::File(_) => true,
+        }
+    }
+
+    /// Length and modification time; `None` for what is no file, or is gone since the listing. Of a link they are those
+    /// of its target.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn stat(&self) -> Result<Option<FileStat>> {
+        let found = match &self.origin {
+            EntryOrigin::Disk(entry) => {
+                // By its name in the open folder: the path is not resolved again.
+                let about = entry.metadata().and_then(|about| {
+                    if about.is_symlink() {
+                        return fs::metadata(entry.path());
+                    }
+                    Ok(about)
+                });
+                let stat = about
+                    .and_then(|about| about.is_file().then(|| FileStat::of(&about)).transpose());
+                stat.map_err(|error| Error::io(entry.path())(error))
+            }
+            EntryOrigin::File(folder) => folder.stat(&self.text()).map(Some),
+        };
+        match found {
+            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+            found => found,
+        }
+    }
+}
+
+/// The entries of a folder; none if there is no folder.
+///
+/// # Errors
+/// As [`ReadFolder::entries`].
+pub(crate) fn entries_if_any(folder: &dyn ReadFolder) -> Result<FolderEntries<'_>> {
+    match folder.entries() {
+        Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            Ok(Box::new(std::iter::empty()))
+        }
+        entries => entries,
+    }
+}
+
 /// A folder whose files are read.
 pub trait ReadFolder: fmt::Debug + Send + Sync {
     /// Path for error messages.
     fn path(&self) -> &Path;
 
-    /// Names and lengths of the files whose names end with `suffix`, in the order of names; none if there is no folder.
+    /// Its entries.
     ///
     /// # Errors
-    /// `Io`.
-    fn list(&self, suffix: &str) -> Result<Vec<(String, u64)>>;
+    /// `Io`, also where there is no such folder.
+    fn entries(&self) -> Result<FolderEntries<'_>>;
 
     /// Opens a file.
     ///
@@ -82,11 +200,11 @@ pub trait ReadFolder: fmt::Debug + Send + Sync {
     /// `Io`.
     fn contains(&self, name: &str) -> Result<bool>;
 
-    /// Modification time of a file.
+    /// Length and modification time of a file.
     ///
     /// # Errors
     /// `Io`, also where there is no such file.
-    fn modified_ms(&self, name: &str) -> Result<TimestampMs>;
+    fn stat(&self, name: &str) -> Result<FileStat>;
 
     /// Path of a file in it for error messages.
     fn path_of(&self, name: &str) -> PathBuf {
@@ -203,9 +321,8 @@ pub trait Storage: ReadFolder + Clone {
 ///
 /// # Errors
 /// `Io`, also where there is no such file; `CorruptIndex` above `limit`.
-pub(crate) fn read_small(folder: &impl ReadFolder, name: &str, limit: u64) -> Result<Vec<u8>> {
-    let file = folder.open(name)?;
-    let length = file.length()?;
+pub(crate) fn read_small(folder: &dyn ReadFolder, name: &str, limit: u64) -> Result<Vec<u8>> {
+    let (file, length) = folder.open_with_length(name)?;
     ensure_small(&folder.path_of(name), length, limit)?;
     let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
     read_exact_at(&*file, &mut bytes, 0)?;

@@ -6,7 +6,6 @@
 //!
 //! Sources: `LogLoader`, `UnifiedLog.fetchOffsetByTimestamp`, `UnifiedLog.read`.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -21,9 +20,8 @@ use crate::format::checkpoint::{
 use crate::format::file_name::{
     CLUSTER_METADATA_TOPIC, FileKind, FileName, FileState, FolderName, is_metadata_snapshot,
 };
-use crate::io::file::about;
 use crate::io::folder::DiskFolder;
-use crate::io::storage::ReadFolder;
+use crate::io::storage::{FileStat, ReadFolder};
 use crate::segment::LogSegment;
 use crate::segment::lookup::{SegmentLookup, TimestampedRecord};
 use crate::segment::skipping::OnCorrupt;
@@ -203,6 +201,11 @@ impl ListedLog {
         self.folder.path()
     }
 
+    /// The folder's files.
+    pub(crate) fn folder(&self) -> &dyn ReadFolder {
+        &*self.folder
+    }
+
     /// Topic, partition and state, from the folder's name.
     #[must_use]
     pub const fn name(&self) -> &FolderName {
@@ -318,15 +321,13 @@ impl ListedLog {
     /// `Io` where the folder cannot be listed.
     pub fn other_files(&self) -> Result<Vec<(String, u64)>> {
         let mut found = Vec::new();
-        for entry in fs::read_dir(self.path()).map_err(Error::io(self.path()))? {
-            let entry = entry.map_err(Error::io(self.path()))?;
-            let name = entry.file_name().to_string_lossy().into_owned();
-            // Files deleted since then are not reported.
-            if let Ok(meta) = entry.metadata()
-                && meta.is_file()
-                && self.segments.iter().all(|s| s.file_name != name)
+        for entry in self.folder.entries()? {
+            let entry = entry?;
+            let name = entry.text();
+            if self.segments.iter().all(|s| s.file_name != name)
+                && let Some(stat) = entry.stat()?
             {
-                found.push((name, meta.len()));
+                found.push((name, stat.length));
             }
         }
         found.sort();
@@ -508,9 +509,10 @@ fn named_segment(
     if let Some(segment) = all.iter().find(|s| s.file_name == file_name) {
         return Ok(segment.clone());
     }
-    let (size, modified_ms) = about(path)
-        .and_then(|about| listing::stat(&about))
-        .map_err(Error::io(path))?;
+    let FileStat {
+        length: size,
+        modified_ms,
+    } = folder.stat(&file_name)?;
     let folder = Arc::clone(folder);
     match FileName::parse(&file_name) {
         Some(name) if name.kind == FileKind::Log => {

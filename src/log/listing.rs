@@ -8,9 +8,6 @@
 //! | `.cleaned`, `.deleted` | no |
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, DirEntry, Metadata};
-use std::io;
-use std::path::Path;
 use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
@@ -18,8 +15,7 @@ use std::time::Duration;
 use super::swaps::{CountedLog, choose};
 use crate::error::{Error, Result};
 use crate::format::file_name::{FileKind, FileName, FileState};
-use crate::io::file::modified_ms;
-use crate::io::storage::ReadFolder;
+use crate::io::storage::{FileStat, ReadFolder};
 use crate::segment::LogSegment;
 use crate::types::TimestampMs;
 
@@ -30,37 +26,26 @@ const MAX_ANSWERS: usize = 50;
 /// Pause before the folder is listed again.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Length and modification time.
-pub(super) type Stat = (u64, TimestampMs);
-
 /// The segment files of a folder by name; only logs have been examined.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Listing {
-    logs: BTreeMap<FileName, Stat>,
+    logs: BTreeMap<FileName, FileStat>,
     others: BTreeSet<FileName>,
 }
 
 impl Listing {
-    fn read(folder: &Path) -> Result<Self> {
+    fn read(folder: &dyn ReadFolder) -> Result<Self> {
         let mut found = Self::default();
-        for entry in fs::read_dir(folder).map_err(Error::io(folder))? {
-            let entry = entry.map_err(Error::io(folder))?;
-            let file_name = entry.file_name();
-            let Some(name) = file_name.to_str().and_then(FileName::parse) else {
+        for entry in folder.entries()? {
+            let entry = entry?;
+            let Some(name) = entry.name().and_then(FileName::parse) else {
                 continue;
             };
-            if name.kind == FileKind::Log {
-                let about = about(&entry);
-                match about.and_then(|about| Ok((about.is_file(), stat(&about)?))) {
-                    // `LogLoader` looks at files only, whatever else has such a name.
-                    Ok((is_file, stat)) if is_file => drop(found.logs.insert(name, stat)),
-                    Ok(_) => {}
-                    // Renamed or unlinked since.
-                    Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-                    Err(e) => return Err(Error::io(entry.path())(e)),
-                }
-            } else {
+            if name.kind != FileKind::Log {
                 found.others.insert(name);
+            } else if let Some(stat) = entry.stat()? {
+                // `LogLoader` looks at files only, whatever else has such a name.
+                found.logs.insert(name, stat);
             }
         }
         Ok(found)
@@ -73,7 +58,7 @@ impl Listing {
     /// # Errors
     /// Those of the question; `Io` where the folder cannot be listed.
     pub(crate) fn ask<T>(
-        folder: &Path,
+        folder: &dyn ReadFolder,
         is_gone: impl Fn(&Error) -> bool,
         question: impl Fn(&Self) -> Result<T>,
     ) -> Result<T> {
@@ -94,7 +79,7 @@ impl Listing {
     pub(crate) fn live(&self) -> impl DoubleEndedIterator<Item = (FileName, u64)> {
         let logs = self.logs.iter();
         logs.filter(|(name, _)| name.state == FileState::Live)
-            .map(|(&name, &(size, _))| (name, size))
+            .map(|(&name, stat)| (name, stat.length))
     }
 
     /// Returns whether nothing was exchanged since an earlier listing, nor is about to be; the last segment may have
@@ -109,7 +94,7 @@ impl Listing {
     }
 
     /// Lists until nothing moves: a listing made while the cleaner renames may miss a file that is there.
-    fn settled(folder: &Path) -> Result<Self> {
+    fn settled(folder: &dyn ReadFolder) -> Result<Self> {
         let mut found = Self::read(folder)?;
         for _ in 0..LISTINGS {
             if !found.moves() {
@@ -142,7 +127,8 @@ impl Listing {
         &self,
         folder: &Arc<dyn ReadFolder>,
         name: FileName,
-        (size, modified_ms): Stat,
+        size: u64,
+        modified_ms: TimestampMs,
     ) -> LogSegment {
         let mut segment = LogSegment::new(Arc::clone(folder), name, size, modified_ms);
         let has = |kind| self.others.contains(&FileName { kind, ..name });
@@ -159,8 +145,8 @@ impl Listing {
             logs = choose(&**folder, &self.finished_swaps(), &logs)?;
         }
         let segment = |(name, size): CountedLog| {
-            let &(_, modified_ms) = self.logs.get(&name)?;
-            Some(self.segment(folder, name, (size, modified_ms)))
+            let modified_ms = self.logs.get(&name)?.modified_ms;
+            Some(self.segment(folder, name, size, modified_ms))
         };
         let mut segments: Vec<LogSegment> = logs.into_iter().filter_map(segment).collect();
         link(&mut segments);
@@ -175,7 +161,7 @@ impl Listing {
         let swaps = self.logs.iter();
         swaps
             .filter(|(name, _)| name.state == FileState::Swap && is_finished(name))
-            .map(|(&name, &(size, _))| (name, size))
+            .map(|(&name, stat)| (name, stat.length))
             .collect()
     }
 }
@@ -192,27 +178,14 @@ pub(super) fn link(segments: &mut [LogSegment]) {
 
 /// The segments of a partition folder, in order.
 pub(super) fn segments(folder: &Arc<dyn ReadFolder>) -> Result<Vec<LogSegment>> {
-    Listing::settled(folder.path())?.load(folder)
-}
-
-/// Reads the metadata of a listed file, by its name in that folder, so that the path of the folder is not resolved
-/// again. For a link it is that of the target.
-fn about(entry: &DirEntry) -> io::Result<Metadata> {
-    let about = entry.metadata()?;
-    if about.is_symlink() {
-        return fs::metadata(entry.path());
-    }
-    Ok(about)
-}
-
-/// Length and modification time of a file.
-pub(super) fn stat(meta: &Metadata) -> io::Result<Stat> {
-    Ok((meta.len(), modified_ms(meta)?))
+    Listing::settled(&**folder)?.load(folder)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
+
     use crate::io::folder::DiskFolder;
 
     fn names(files: &[&str]) -> Vec<(String, bool)> {

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::format::file_name::{FileKind, FileState, leading_offset, offset_of_file};
 use crate::io::disk::Disk;
 use crate::io::folder::DiskFolder;
-use crate::io::storage::{Storage, read_small};
+use crate::io::storage::{Storage, entries_if_any, read_small};
 use crate::types::Offset;
 
 /// Longest snapshot that is read: three million producers.
@@ -71,12 +71,22 @@ impl FolderSnapshots {
 
 impl<S: Storage> SnapshotFiles for Snapshots<S> {
     fn list(&self) -> Result<Vec<(Offset, String)>> {
-        let names = self.0.list(FileKind::Snapshot.suffix())?.into_iter();
         // The path is for the error.
         let offset = |name: &str| {
             leading_offset(name).map_or_else(|| offset_of_file(&self.0.path_of(name)), Ok)
         };
-        names.map(|(name, _)| Ok((offset(&name)?, name))).collect()
+        let mut found = Vec::new();
+        for entry in entries_if_any(&self.0)? {
+            let entry = entry?;
+            let name = entry
+                .name()
+                .filter(|name| name.ends_with(FileKind::Snapshot.suffix()));
+            if let Some(name) = name.filter(|_| entry.is_file()) {
+                found.push((offset(name)?, name.to_owned()));
+            }
+        }
+        found.sort_unstable_by(|(_, a), (_, b)| a.cmp(b));
+        Ok(found)
     }
 
     fn read(&self, name: &str) -> Result<Vec<u8>> {

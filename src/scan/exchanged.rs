@@ -73,8 +73,9 @@ pub(super) fn open_planned(
     // Asked after the opening: whatever was exchanged before it shows. Of a swap only the beginning may count.
     let is_swap = segment.file_name.ends_with(FileState::Swap.suffix());
     let same = segment.is_active
-        || std::fs::metadata(folder.path_of(&segment.file_name))
-            .is_ok_and(|now| now.len() == segment.size || (is_swap && now.len() > segment.size));
+        || folder
+            .stat(&segment.file_name)
+            .is_ok_and(|now| now.length == segment.size || (is_swap && now.length > segment.size));
     Ok(same.then_some(source))
 }
 
@@ -103,7 +104,7 @@ pub(super) fn replacement(
         }
     }
     let wanted = segment.start_offset.max(floor);
-    Listing::ask(folder, is_gone, |listing| {
+    Listing::ask(&DiskFolder::at(folder), is_gone, |listing| {
         let found = stand_in(folder, listing, wanted, opening)?;
         // Transactions stay as they were planned.
         Ok(found.map(|(mut found, source)| {

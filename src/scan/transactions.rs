@@ -25,15 +25,14 @@
 //! `CompletedFetch.nextFetchedRecord`.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::format::control::ControlType;
 use crate::format::entry::{AbortedTxn, ProducerState};
 use crate::format::file_name::{FileKind, FileName, FileState};
-use crate::io::file::read_small;
 use crate::io::kept_map::KeptMap;
+use crate::io::storage::read_small;
 use crate::log::listed::ListedLog;
 use crate::log::partition::PartitionLog;
 use crate::producers::snapshots::MAX_SNAPSHOT;
@@ -104,9 +103,8 @@ impl<'a> LogTransactions<'a> {
     /// `Io` where the folder cannot be listed.
     pub fn of(log: &'a ListedLog) -> Result<Self> {
         let mut snapshots = Vec::new();
-        for entry in fs::read_dir(log.path()).map_err(Error::io(log.path()))? {
-            let name = entry.map_err(Error::io(log.path()))?.file_name();
-            if let Some(name) = name.to_str().and_then(FileName::parse)
+        for entry in log.folder().entries()? {
+            if let Some(name) = entry?.name().and_then(FileName::parse)
                 && name.kind == FileKind::Snapshot
                 && name.state == FileState::Live
             {
@@ -399,7 +397,7 @@ impl<'a> LogTransactions<'a> {
         let log = self.log;
         let read = || {
             let name = FileName::new(offset, FileKind::Snapshot);
-            let bytes = read_small(&log.path().join(name.to_string()), MAX_SNAPSHOT).ok()?;
+            let bytes = read_small(log.folder(), &name.to_string(), MAX_SNAPSHOT).ok()?;
             ProducerState::parse_snapshot(&bytes).ok().map(Arc::from)
         };
         self.states.entry(offset).or_insert_with(read).clone()
@@ -419,11 +417,10 @@ fn begins(txn: &AbortedTxn, lookup: &mut SegmentLookup<'_>) -> bool {
 
 /// The error that has the folder listed again, where a closed segment has another length by now, or is gone.
 fn exchanged(segment: &LogSegment) -> Option<Error> {
-    let path = segment.path();
-    match fs::metadata(&path) {
-        Ok(now) if segment.is_active || now.len() == segment.size => None,
-        Ok(_) => Some(Error::replaced(path)),
-        Err(error) => Some(Error::io(path)(error)),
+    match segment.stat() {
+        Ok(now) if segment.is_active || now.length == segment.size => None,
+        Ok(_) => Some(Error::replaced(segment.path())),
+        Err(error) => Some(error),
     }
 }
 

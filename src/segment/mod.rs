@@ -31,7 +31,7 @@ use crate::index::offset::OffsetIndex;
 use crate::index::time::TimeIndex;
 use crate::index::txn::TransactionIndex;
 use crate::io::mapping::{ClosedFile, ClosedName};
-use crate::io::storage::ReadFolder;
+use crate::io::storage::{FileStat, ReadFolder};
 use crate::types::{Offset, Position, TimestampMs};
 
 mod ahead;
@@ -162,6 +162,14 @@ impl LogSegment {
     /// As [`SegmentSource::open`].
     pub fn open_by_copy(&self, access: Access) -> Result<SegmentSource> {
         SegmentSource::open(&*self.folder, &self.file_name, self.size, access)
+    }
+
+    /// Length and modification time of the `.log` now.
+    ///
+    /// # Errors
+    /// `Io`, also where it is gone.
+    pub(crate) fn stat(&self) -> Result<FileStat> {
+        self.folder.stat(&self.file_name)
     }
 
     /// Name of the file of another kind that belongs to this `.log`.

@@ -79,7 +79,7 @@ impl<S: Storage> WritableLog<S> {
     /// `Io`.
     pub(crate) fn segment_modified_ms(&self, base_offset: Offset) -> Result<TimestampMs> {
         let name = name_of(base_offset, FileKind::Log, FileState::Live);
-        self.storage.modified_ms(&name)
+        Ok(self.storage.stat(&name)?.modified_ms)
     }
 
     /// Begins a segment for the records that stay of others (`UnifiedLog.createNewCleanedSegment`).

@@ -91,7 +91,8 @@ impl Origins {
 
     /// Modification time of the file that had this name at the beginning.
     fn modified_ms(&self, name: &str) -> Option<TimestampMs> {
-        self.base.modified_ms(self.name(name)).ok()
+        let stat = self.base.stat(self.name(name));
+        stat.ok().map(|stat| stat.modified_ms)
     }
 
     /// Notes that the file now called `from` was renamed.

@@ -9,7 +9,9 @@ use super::Overlay;
 use super::content::Content;
 use crate::error::{Error, Result};
 use crate::io::file::since_epoch_ms;
-use crate::io::storage::{ReadFile, ReadFolder, Storage, StoredFile};
+use crate::io::storage::{
+    FileStat, FolderEntries, FolderEntry, ReadFile, ReadFolder, Storage, StoredFile,
+};
 use crate::io::stored_index::StoredIndex;
 use crate::types::TimestampMs;
 
@@ -18,15 +20,11 @@ impl ReadFolder for Overlay {
         &self.path
     }
 
-    fn list(&self, suffix: &str) -> Result<Vec<(String, u64)>> {
-        let state = self.state();
-        let files = state
-            .files
-            .iter()
-            .filter(|(name, _)| name.ends_with(suffix));
-        Ok(files
-            .map(|(name, content)| (name.clone(), content.length()))
-            .collect())
+    fn entries(&self) -> Result<FolderEntries<'_>> {
+        let names = self.names().into_iter();
+        Ok(Box::new(
+            names.map(|name| Ok(FolderEntry::file(self, name))),
+        ))
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn ReadFile>> {
@@ -42,14 +40,17 @@ impl ReadFolder for Overlay {
     }
 
     /// Returns the current time for files that the plan creates.
-    fn modified_ms(&self, name: &str) -> Result<TimestampMs> {
+    fn stat(&self, name: &str) -> Result<FileStat> {
         if !Self::contains(self, name) {
             return Err(Error::io(self.path_of(name))(
                 io::ErrorKind::NotFound.into(),
             ));
         }
         let now = || since_epoch_ms(SystemTime::now());
-        Ok(Self::modified_ms(self, name).unwrap_or_else(now))
+        Ok(FileStat {
+            length: self.length(name),
+            modified_ms: self.modified_ms(name).unwrap_or_else(now),
+        })
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use serde::Serialize;
 
 use self::content::{ByteSource, Content, Origins};
-use super::storage::{ReadFolder, read_small};
+use super::storage::{ReadFolder, entries_if_any, read_small};
 use crate::error::Result;
 use crate::io::threads::lock;
 use crate::types::TimestampMs;
@@ -296,7 +296,13 @@ impl Overlay {
     /// # Errors
     /// `Io`.
     pub(crate) fn new(base: Arc<dyn ReadFolder>) -> Result<Self> {
-        let before: BTreeMap<_, _> = base.list("")?.into_iter().collect();
+        let mut before = BTreeMap::new();
+        for entry in entries_if_any(&*base)? {
+            let entry = entry?;
+            if let (Some(name), Some(stat)) = (entry.name(), entry.stat()?) {
+                before.insert(name.to_owned(), stat.length);
+            }
+        }
         let content =
             |(name, &length): (&String, &u64)| (name.clone(), Content::base(name, length));
         let files = before.iter().map(content).collect();

@@ -16,7 +16,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::error::{Error, Result};
 use crate::format::batch::ATTRIBUTES_AT;
-use crate::io::storage::{ReadFile, ReadFolder, Storage, StoredFile};
+use crate::io::storage::{
+    FileStat, FolderEntries, FolderEntry, ReadFile, ReadFolder, Storage, StoredFile,
+};
 use crate::io::stored_index::StoredIndex;
 use crate::types::TimestampMs;
 
@@ -264,12 +266,12 @@ impl ReadFolder for Image {
         Path::new("t-0")
     }
 
-    fn list(&self, suffix: &str) -> Result<Vec<(String, u64)>> {
-        let device = self.device();
-        let names = device.now.iter().filter(|(name, _)| name.ends_with(suffix));
-        Ok(names
-            .map(|(name, &file)| (name.clone(), device.files[file].now.len() as u64))
-            .collect())
+    fn entries(&self) -> Result<FolderEntries<'_>> {
+        let names: Vec<_> = self.device().now.keys().cloned().collect();
+        let names = names.into_iter();
+        Ok(Box::new(
+            names.map(|name| Ok(FolderEntry::file(self, name))),
+        ))
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn ReadFile>> {
@@ -286,8 +288,11 @@ impl ReadFolder for Image {
         Ok(self.device().now.contains_key(name))
     }
 
-    fn modified_ms(&self, _: &str) -> Result<TimestampMs> {
-        Ok(0)
+    fn stat(&self, name: &str) -> Result<FileStat> {
+        Ok(FileStat {
+            length: self.open(name)?.length()?,
+            modified_ms: 0,
+        })
     }
 }
 
