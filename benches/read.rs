@@ -52,6 +52,7 @@ use kafkalog::internal::format::batch::{
 };
 use kafkalog::internal::io::kept_map::KeptMap;
 use kafkalog::internal::io::mapping::Mapping;
+use kafkalog::internal::io::storage::Folder;
 use kafkalog::internal::records::{block, plain};
 use kafkalog::internal::scan::pieces::{NoIndexEntry, Pieces};
 use kafkalog::internal::scan::range::{PartitionRange, SegmentRange};
@@ -105,7 +106,7 @@ fn range(folder: &Path) -> PartitionRange {
     });
     PartitionRange {
         segments: segments.collect(),
-        folder: folder.to_path_buf(),
+        folder: Folder::at(folder),
         topic: "bench".to_owned(),
         partition: 0,
         start_offset: 0,
@@ -129,7 +130,7 @@ fn whole(ranges: &[PartitionRange]) -> Vec<Part> {
         .flat_map(|range| range.segments.iter().map(move |s| (&range.folder, s)));
     segments
         .map(|(folder, segment)| Part {
-            path: folder.join(&segment.file_name),
+            path: folder.path_of(&segment.file_name),
             size: segment.size,
             bytes: 0..segment.size as usize,
         })
@@ -213,7 +214,7 @@ fn by_plain_decoder(ranges: &[PartitionRange]) -> u64 {
     let (mut arena, mut slots) = (Vec::new(), Vec::new());
     for range in ranges {
         for segment in &range.segments {
-            let path = range.folder.join(&segment.file_name);
+            let path = range.folder.path_of(&segment.file_name);
             let file = File::open(&path).expect("the file opens");
             let mapping = map(&file, &path, segment.size);
             let mut rest = mapping.as_slice();

@@ -97,6 +97,9 @@ pub mod io {
     pub mod mapping {
         pub use crate::io::mapping::{ClosedName, Mapping};
     }
+    pub mod storage {
+        pub use crate::io::storage::Folder;
+    }
 }
 pub mod load {
     pub use crate::load::{LoadRequest, LoadedLog, Note, OnLoss, Plan, plan};

@@ -54,6 +54,7 @@ mod bindings {
     pub(crate) use crate::io::appender::SyncPolicy;
     pub(crate) use crate::io::disk::Disk;
     pub(crate) use crate::io::interrupt::with_cancellation;
+    pub(crate) use crate::io::storage::Folder;
     pub(crate) use crate::io::threads::lock;
     pub(crate) use crate::io::url::local;
     pub(crate) use crate::log::dir::{CHECKPOINTS, DirState, PartitionFolder};

@@ -1,4 +1,4 @@
-//! A folder on a disk.
+//! Folders on a disk.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,8 +10,9 @@ use super::file::{about, open, read_at};
 use super::index_file::IndexFile;
 use super::links::detach;
 use super::storage::{
-    FileStat, FolderEntries, FolderEntry, ReadFile, ReadFolder, Storage, StoredFile,
+    FileStat, Folder, FolderEntries, FolderEntry, ReadFile, ReadFolder, Storage, StoredFile,
 };
+use super::url::dir_above;
 use crate::error::{Error, Result};
 use crate::types::TimestampMs;
 
@@ -36,6 +37,20 @@ impl DiskFolder {
     #[must_use]
     pub fn at(path: &Path) -> Self {
         Self::new(path, &Disk::default())
+    }
+}
+
+impl Folder {
+    /// The folder at `path`: here alone a path becomes one.
+    #[must_use]
+    pub fn at(path: impl AsRef<Path>) -> Self {
+        Self::new(DiskFolder::at(path.as_ref()))
+    }
+}
+
+impl Default for Folder {
+    fn default() -> Self {
+        Self::at("")
     }
 }
 
@@ -65,6 +80,14 @@ impl ReadFolder for DiskFolder {
     fn contains(&self, name: &str) -> Result<bool> {
         let path = self.path_of(name);
         path.try_exists().map_err(Error::io(&path))
+    }
+
+    fn folder(&self, name: &str) -> Folder {
+        Folder::new(Self::new(&self.path_of(name), &self.disk))
+    }
+
+    fn above(&self) -> Folder {
+        Folder::new(Self::new(&dir_above(&self.path), &self.disk))
     }
 
     fn stat(&self, name: &str) -> Result<FileStat> {

@@ -7,7 +7,7 @@
 //! | [`disk`] | every change to the file system, and injected failures |
 //! | [`entry_file`] | index files, wherever they are |
 //! | [`mod@file`] | a range of a file |
-//! | [`folder`] | a folder on a disk |
+//! | [`folder`] | folders on a disk |
 //! | [`index_file`] | index files on a disk, mapped, under a writer |
 //! | [`interrupt`] | cancellation |
 //! | [`kept_map`] | maps opened during planning, reused by the reader |

@@ -13,6 +13,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, DirEntry, File, Metadata};
 use std::io;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -206,11 +207,50 @@ pub trait ReadFolder: fmt::Debug + Send + Sync {
     /// `Io`, also where there is no such file.
     fn stat(&self, name: &str) -> Result<FileStat>;
 
+    /// The folder of that name in it, there or not.
+    fn folder(&self, name: &str) -> Folder;
+
+    /// The folder that it is in.
+    fn above(&self) -> Folder;
+
+    /// Returns whether there is such a folder.
+    fn is_there(&self) -> bool {
+        !matches!(self.entries(), Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound)
+    }
+
     /// Path of a file in it for error messages.
     fn path_of(&self, name: &str) -> PathBuf {
         self.path().join(name)
     }
 }
+
+/// A folder, wherever it is. Two are equal if their paths are.
+#[derive(Clone, Debug)]
+pub struct Folder(Arc<dyn ReadFolder>);
+
+impl Folder {
+    /// A folder in any storage.
+    #[must_use]
+    pub fn new(folder: impl ReadFolder + 'static) -> Self {
+        Self(Arc::new(folder))
+    }
+}
+
+impl Deref for Folder {
+    type Target = dyn ReadFolder;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.0
+    }
+}
+
+impl PartialEq for Folder {
+    fn eq(&self, other: &Self) -> bool {
+        self.path() == other.path()
+    }
+}
+
+impl Eq for Folder {}
 
 /// A file open for writing.
 pub trait StoredFile: ReadFile {

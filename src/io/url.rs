@@ -13,6 +13,16 @@ pub(crate) fn absolute(path: &Path) -> Result<PathBuf> {
     std::path::absolute(local(path)?).map_err(Error::io(path))
 }
 
+/// The folder that a path lies in, such as the log dir of a partition folder.
+pub(crate) fn dir_above(path: &Path) -> PathBuf {
+    // `.` has an empty parent too, and no name.
+    match path.file_name().and_then(|_| path.parent()) {
+        Some(parent) if parent.as_os_str().is_empty() => PathBuf::from("."),
+        Some(parent) => parent.to_path_buf(),
+        None => path.join(".."),
+    }
+}
+
 /// The path of a `file:` URL, or the path itself; any other URL is refused, so that it is never taken for a local folder
 /// of that name.
 ///

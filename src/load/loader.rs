@@ -18,7 +18,7 @@ use crate::index::txn::WritableTransactionIndex;
 use crate::io::atomic::TMP_SUFFIX;
 use crate::io::overlay::Overlay;
 use crate::io::overlay::content::Content;
-use crate::io::storage::{ReadFolder, Storage as _};
+use crate::io::storage::{Folder, ReadFolder as _, Storage as _};
 use crate::log::config::LogConfig;
 use crate::log::dir::text_limit;
 use crate::log::epochs::LeaderEpochs;
@@ -78,11 +78,7 @@ pub(super) struct Loader<'a> {
 }
 
 impl<'a> Loader<'a> {
-    pub(super) fn new(
-        folder: Arc<dyn ReadFolder>,
-        config: &'a LogConfig,
-        request: LoadRequest,
-    ) -> Result<Self> {
+    pub(super) fn new(folder: Folder, config: &'a LogConfig, request: LoadRequest) -> Result<Self> {
         Ok(Self {
             folder: Overlay::new(folder)?,
             config,

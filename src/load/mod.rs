@@ -34,7 +34,6 @@ mod segments;
 mod tests;
 
 use std::path::Path;
-use std::sync::Arc;
 
 pub use self::loaded::LoadedLog;
 pub(crate) use self::loaded::LoadedSegment;
@@ -45,8 +44,7 @@ pub use self::note::Note;
 pub use self::plan::Plan;
 pub use self::request::LoadRequest;
 use crate::error::Result;
-use crate::io::folder::DiskFolder;
-use crate::io::storage::ReadFolder;
+use crate::io::storage::Folder;
 use crate::log::config::LogConfig;
 pub(crate) use crate::segment::entries::EntryOffset;
 
@@ -61,11 +59,7 @@ pub fn plan(
     request: LoadRequest,
     on_loss: OnLoss,
 ) -> Result<Plan> {
-    plan_of(on_disk(path), config, request, on_loss)
-}
-
-fn on_disk(path: &Path) -> Arc<dyn ReadFolder> {
-    Arc::new(DiskFolder::at(path))
+    plan_of(Folder::at(path), config, request, on_loss)
 }
 
 /// As [`plan()`], of a partition folder in any storage.
@@ -73,7 +67,7 @@ fn on_disk(path: &Path) -> Arc<dyn ReadFolder> {
 /// # Errors
 /// As [`plan()`].
 pub(crate) fn plan_of(
-    folder: Arc<dyn ReadFolder>,
+    folder: Folder,
     config: &LogConfig,
     request: LoadRequest,
     on_loss: OnLoss,
@@ -83,7 +77,7 @@ pub(crate) fn plan_of(
         let outcome = loader.salvage().and_then(|()| loader.load());
         return Ok(loader.into_plan(outcome));
     }
-    let mut loader = Loader::new(Arc::clone(&folder), config, request)?;
+    let mut loader = Loader::new(folder.clone(), config, request)?;
     let outcome = loader.load();
     if on_loss == OnLoss::AsKafka {
         return loader.into_plan_with_losses(outcome);
@@ -118,7 +112,7 @@ pub(crate) fn plan_rebuild(
     request: LoadRequest,
     entry: EntryOffset,
 ) -> Result<Plan> {
-    let mut loader = Loader::new(on_disk(path), config, request.unflushed())?;
+    let mut loader = Loader::new(Folder::at(path), config, request.unflushed())?;
     loader.settings.entry = entry;
     let outcome = loader.discard_broken_indexes().and_then(|()| loader.load());
     Ok(loader.into_plan_with_losses(outcome)?.refuse_loss())

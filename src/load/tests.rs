@@ -8,8 +8,8 @@ use super::*;
 use crate::error::Error;
 use crate::format::checkpoint::{LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA};
 use crate::io::disk::Disk;
-use crate::io::folder::DiskFolder;
 use crate::io::overlay::content::{Content, Origins};
+use crate::io::storage::Folder;
 
 const REQUEST: LoadRequest = LoadRequest {
     clean: false,
@@ -34,7 +34,7 @@ fn a_file_that_cannot_be_read_is_not_salvaged_away() {
         let (folder, config) = (tempfile::tempdir().unwrap(), LogConfig::default());
         let path = folder.path().join(name);
         fs::write(&path, [b'0'; 34]).unwrap();
-        let mut loader = Loader::new(on_disk(folder.path()), &config, REQUEST).unwrap();
+        let mut loader = Loader::new(Folder::at(folder.path()), &config, REQUEST).unwrap();
         fs::remove_file(&path).unwrap();
         assert_eq!(kind(loader.salvage()), Some(ErrorKind::NotFound), "{name}");
         assert!(loader.notes.is_empty(), "{name}: {:?}", loader.notes);
@@ -73,7 +73,7 @@ fn a_file_cut_meanwhile_is_not_padded() {
 
     let file = File::options().write(true).open(&path).unwrap();
     file.set_len(LENGTH as u64 / 2).unwrap();
-    let origins = Origins::new(Arc::new(DiskFolder::at(folder.path())));
+    let origins = Origins::new(Folder::at(folder.path()));
     for cut in [
         whole.write_to(&Disk::default(), to.path()),
         parted.write_to(&Disk::default(), to.path()),
@@ -107,7 +107,7 @@ fn a_part_is_read_at_once() {
         part.copied().collect::<Vec<u8>>()
     });
     let expected = expected.concat();
-    let origins = Origins::new(Arc::new(DiskFolder::at(folder.path())));
+    let origins = Origins::new(Folder::at(folder.path()));
     let before = reads();
     for (at, wanted) in [(0, expected.len()), (39_999, 3), (40_000, 2), (240_000, 9)] {
         let end = (at + wanted).min(expected.len());

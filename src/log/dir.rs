@@ -24,6 +24,7 @@ use crate::format::file_name::{FileKind, FileName, FolderName, FolderState};
 use crate::format::properties::parse_properties;
 use crate::io::file::read_small;
 use crate::io::url::absolute;
+pub(crate) use crate::io::url::dir_above;
 use crate::producers::snapshots::MAX_SNAPSHOT;
 use crate::types::TopicPartition;
 
@@ -471,16 +472,6 @@ pub(crate) fn folder_name(path: &Path) -> String {
         },
         |name| name.to_string_lossy().into_owned(),
     )
-}
-
-/// The log dir above a partition folder.
-pub(crate) fn dir_above(path: &Path) -> PathBuf {
-    // `.` has an empty parent too, and no name.
-    match path.file_name().and_then(|_| path.parent()) {
-        Some(parent) if parent.as_os_str().is_empty() => PathBuf::from("."),
-        Some(parent) => parent.to_path_buf(),
-        None => path.join(".."),
-    }
 }
 
 #[cfg(test)]

@@ -11,37 +11,32 @@
 //!
 //! The last is for a folder that was copied without its log dir.
 
-use std::path::Path;
-use std::sync::Arc;
-
 use super::dir::{CLEANER, dir_above, read_parsed};
 use super::listing;
 use crate::format::batch::BatchHeader;
 use crate::format::checkpoint::parse_offsets;
 use crate::format::file_name::{CLUSTER_METADATA_TOPIC, INTERNAL_TOPIC_PREFIX};
-use crate::io::folder::DiskFolder;
-use crate::io::storage::ReadFolder;
+use crate::io::storage::Folder;
 use crate::segment::LogSegment;
 use crate::segment::source::Access;
 use crate::types::{Offset, TopicPartition};
 
 /// Returns whether compaction may have made the gap before `to` in the log of a partition folder.
-pub(crate) fn may_be_compacted(folder: &Path, name: &TopicPartition, to: Offset) -> bool {
+pub(crate) fn may_be_compacted(folder: &Folder, name: &TopicPartition, to: Offset) -> bool {
     let is_internal =
         name.topic.starts_with(INTERNAL_TOPIC_PREFIX) && name.topic != CLUSTER_METADATA_TOPIC;
     is_internal || is_cleaned(folder, name) || has_compacted_neighbour(folder, to)
 }
 
 /// Returns whether the cleaner has been at the partition.
-fn is_cleaned(folder: &Path, name: &TopicPartition) -> bool {
-    let checkpoint = dir_above(folder).join(CLEANER);
+fn is_cleaned(folder: &Folder, name: &TopicPartition) -> bool {
+    let checkpoint = dir_above(folder.path()).join(CLEANER);
     let offsets = read_parsed(&checkpoint, parse_offsets).ok().flatten();
     offsets.is_some_and(|offsets| offsets.contains_key(name))
 }
 
-fn has_compacted_neighbour(folder: &Path, to: Offset) -> bool {
-    let on_disk: Arc<dyn ReadFolder> = Arc::new(DiskFolder::at(folder));
-    let segments = listing::segments(&on_disk).unwrap_or_default();
+fn has_compacted_neighbour(folder: &Folder, to: Offset) -> bool {
+    let segments = listing::segments(folder).unwrap_or_default();
     let beside = segments.iter().filter(|segment| {
         segment.base_offset == to || segment.next_base_offset.is_some_and(|next| next == to)
     });

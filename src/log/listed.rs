@@ -6,7 +6,7 @@
 //!
 //! Sources: `LogLoader`, `UnifiedLog.fetchOffsetByTimestamp`, `UnifiedLog.read`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use super::dir::{
@@ -20,8 +20,7 @@ use crate::format::checkpoint::{
 use crate::format::file_name::{
     CLUSTER_METADATA_TOPIC, FileKind, FileName, FileState, FolderName, is_metadata_snapshot,
 };
-use crate::io::folder::DiskFolder;
-use crate::io::storage::{FileStat, ReadFolder};
+use crate::io::storage::{FileStat, Folder};
 use crate::segment::LogSegment;
 use crate::segment::lookup::{SegmentLookup, TimestampedRecord};
 use crate::segment::skipping::OnCorrupt;
@@ -54,7 +53,7 @@ pub struct OffsetAndTimestamp {
 /// [`PartitionLog`](super::partition::PartitionLog).
 #[derive(Clone, Debug)]
 pub struct ListedLog {
-    folder: Arc<dyn ReadFolder>,
+    folder: Folder,
     name: FolderName,
     segments: Vec<LogSegment>,
     /// Number of segments, from the first, that Kafka would load without recovering them.
@@ -77,15 +76,14 @@ impl ListedLog {
     /// broken swap.
     pub fn open(path: &Path) -> Result<Self> {
         let name = PathKind::partition(path)?;
-        Self::open_in(path, name, &DirState::read(&dir_above(path)))
+        Self::open_in(Folder::at(path), name, &DirState::read(&dir_above(path)))
     }
 
     /// Opens a partition folder, given what the log dir above says.
     ///
     /// # Errors
     /// As [`ListedLog::open`].
-    pub fn open_in(path: &Path, name: FolderName, dir: &DirState) -> Result<Self> {
-        let folder: Arc<dyn ReadFolder> = Arc::new(DiskFolder::at(path));
+    pub fn open_in(folder: Folder, name: FolderName, dir: &DirState) -> Result<Self> {
         let segments = listing::segments(&folder)?;
         let of = |offsets: &PartitionOffsets| offsets.get(&name.topic_partition).copied();
         // The raft layer opens its log as unclean and from 0, whatever the checkpoints say.
@@ -122,12 +120,12 @@ impl ListedLog {
     /// # Errors
     /// `Io` where one is not there, `InvalidArgument` where one is no segment's, or two begin at the same offset.
     pub fn of_files(
-        path: &Path,
+        folder: Folder,
         name: FolderName,
-        files: &[PathBuf],
+        files: &[String],
         dir: &DirState,
     ) -> Result<Self> {
-        let mut log = Self::open_in(path, name, dir)?;
+        let mut log = Self::open_in(folder, name, dir)?;
         let trusted = log.trusted;
         let from = |s: &LogSegment| {
             log.segments
@@ -202,8 +200,8 @@ impl ListedLog {
     }
 
     /// The folder's files.
-    pub(crate) fn folder(&self) -> &dyn ReadFolder {
-        &*self.folder
+    pub(crate) const fn folder(&self) -> &Folder {
+        &self.folder
     }
 
     /// Topic, partition and state, from the folder's name.
@@ -500,21 +498,16 @@ impl From<TimestampedRecord> for OffsetAndTimestamp {
 }
 
 /// One of the files of `folder` that were named by themselves.
-fn named_segment(
-    folder: &Arc<dyn ReadFolder>,
-    path: &Path,
-    all: &[LogSegment],
-) -> Result<LogSegment> {
-    let file_name = folder_name(path);
+fn named_segment(folder: &Folder, file_name: &str, all: &[LogSegment]) -> Result<LogSegment> {
     if let Some(segment) = all.iter().find(|s| s.file_name == file_name) {
         return Ok(segment.clone());
     }
     let FileStat {
         length: size,
         modified_ms,
-    } = folder.stat(&file_name)?;
-    let folder = Arc::clone(folder);
-    match FileName::parse(&file_name) {
+    } = folder.stat(file_name)?;
+    let folder = folder.clone();
+    match FileName::parse(file_name) {
         Some(name) if name.kind == FileKind::Log => {
             let mut segment = LogSegment::new(folder, name, size, modified_ms);
             // What is half written may end torn.
@@ -523,11 +516,12 @@ fn named_segment(
             segment.has_time_index = segment.has(FileKind::TimeIndex);
             Ok(segment)
         }
-        None if is_metadata_snapshot(&file_name) => {
+        None if is_metadata_snapshot(file_name) => {
             // A KRaft snapshot's name gives its end; its own offsets begin at 0.
+            let file_name = file_name.to_owned();
             Ok(LogSegment::named(folder, file_name, 0, size, modified_ms))
         }
-        _ => Err(holds_no_records(path)),
+        _ => Err(holds_no_records(&folder.path_of(file_name))),
     }
 }
 

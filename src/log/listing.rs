@@ -8,14 +8,13 @@
 //! | `.cleaned`, `.deleted` | no |
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
 
 use super::swaps::{CountedLog, choose};
 use crate::error::{Error, Result};
 use crate::format::file_name::{FileKind, FileName, FileState};
-use crate::io::storage::{FileStat, ReadFolder};
+use crate::io::storage::{FileStat, Folder, ReadFolder};
 use crate::segment::LogSegment;
 use crate::types::TimestampMs;
 
@@ -125,12 +124,12 @@ impl Listing {
 
     fn segment(
         &self,
-        folder: &Arc<dyn ReadFolder>,
+        folder: &Folder,
         name: FileName,
         size: u64,
         modified_ms: TimestampMs,
     ) -> LogSegment {
-        let mut segment = LogSegment::new(Arc::clone(folder), name, size, modified_ms);
+        let mut segment = LogSegment::new(folder.clone(), name, size, modified_ms);
         let has = |kind| self.others.contains(&FileName { kind, ..name });
         segment.has_offset_index = has(FileKind::OffsetIndex);
         segment.has_time_index = has(FileKind::TimeIndex);
@@ -139,7 +138,7 @@ impl Listing {
 
     /// Does what the loader does with `.swap` and `.cleaned` files, without touching them, and without giving up a
     /// batch of a live log.
-    fn load(&self, folder: &Arc<dyn ReadFolder>) -> Result<Vec<LogSegment>> {
+    fn load(&self, folder: &Folder) -> Result<Vec<LogSegment>> {
         let mut logs: Vec<CountedLog> = self.live().collect();
         if self.logs.keys().any(|name| name.state == FileState::Swap) {
             logs = choose(&**folder, &self.finished_swaps(), &logs)?;
@@ -177,7 +176,7 @@ pub(super) fn link(segments: &mut [LogSegment]) {
 }
 
 /// The segments of a partition folder, in order.
-pub(super) fn segments(folder: &Arc<dyn ReadFolder>) -> Result<Vec<LogSegment>> {
+pub(super) fn segments(folder: &Folder) -> Result<Vec<LogSegment>> {
     Listing::settled(&**folder)?.load(folder)
 }
 
@@ -186,15 +185,12 @@ mod tests {
     use super::*;
     use std::fs;
 
-    use crate::io::folder::DiskFolder;
-
     fn names(files: &[&str]) -> Vec<(String, bool)> {
         let folder = tempfile::tempdir().unwrap();
         for file in files {
             fs::write(folder.path().join(file), "").unwrap();
         }
-        let folder: Arc<dyn ReadFolder> = Arc::new(DiskFolder::at(folder.path()));
-        segments(&folder)
+        segments(&Folder::at(folder.path()))
             .unwrap()
             .into_iter()
             .map(|s| (s.file_name, s.has_offset_index))

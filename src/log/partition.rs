@@ -11,6 +11,7 @@ use super::listed::ListedLog;
 use crate::error::Result;
 use crate::format::checkpoint::EpochEntry;
 use crate::format::file_name::FolderName;
+use crate::io::storage::Folder;
 use crate::io::url::absolute;
 use crate::segment::LogSegment;
 use crate::segment::skipping::OnCorrupt;
@@ -61,7 +62,7 @@ impl PartitionLog {
     /// # Errors
     /// As [`PartitionLog::open`].
     pub(crate) fn open_in(path: &Path, dir: &DirState) -> Result<Self> {
-        let listed = ListedLog::open_in(path, PathKind::name_of(path), dir)?;
+        let listed = ListedLog::open_in(Folder::at(path), PathKind::name_of(path), dir)?;
         if listed.segments().is_empty() {
             PathKind::partition(path)?;
         }

@@ -23,8 +23,8 @@ use crate::api::plan::{
 };
 use crate::api::tools::{self, PartitionStatistics};
 use crate::api::{
-    CHECKPOINTS, DirState, ListedLog, LogDir, OffsetAndTimestamp, PartitionFolder, PartitionLog,
-    local,
+    CHECKPOINTS, DirState, Folder, ListedLog, LogDir, OffsetAndTimestamp, PartitionFolder,
+    PartitionLog, local,
 };
 use crate::error::Result;
 use crate::types::TopicPartition;
@@ -363,7 +363,7 @@ type ReplicaIdentity = (
 
 /// Reads a folder's small files. One that is damaged does not hide the others.
 fn identity(folder: &PartitionFolder, state: &DirState) -> ReplicaIdentity {
-    let log = match ListedLog::open_in(&folder.path, folder.name.clone(), state) {
+    let log = match ListedLog::open_in(Folder::at(&folder.path), folder.name.clone(), state) {
         Ok(log) => log,
         Err(error) => return (None, 0, None, vec![], vec![], vec![error.to_string()]),
     };

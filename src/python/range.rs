@@ -11,6 +11,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use crate::api::Folder;
 use crate::api::plan::{
     AbortedRange, Cut, NO_PARTITION, PartitionRange, SegmentRange, TimestampBounds,
 };
@@ -191,7 +192,7 @@ impl PyPartitionRange {
         max_timestamp: Option<i64>,
     ) -> Self {
         Self(PartitionRange {
-            folder: folder.into(),
+            folder: Folder::at(folder),
             topic,
             partition,
             start_offset,
@@ -247,7 +248,7 @@ impl PyPartitionRange {
 
     #[getter]
     fn folder(&self) -> &OsStr {
-        self.0.folder.as_os_str()
+        self.0.folder.path().as_os_str()
     }
 
     #[getter]

@@ -3,12 +3,9 @@
 //! Every part begins inside a segment at a position from the offset index, and ends by offset. Both parts read a batch
 //! that crosses a border, and each returns its side of it.
 
-use std::sync::Arc;
-
 use super::range::{PartitionRange, SegmentRange};
 use crate::error::Result;
-use crate::io::folder::DiskFolder;
-use crate::io::storage::ReadFolder;
+use crate::io::storage::Folder;
 use crate::segment::lookup::SegmentLookup;
 use crate::types::{Offset, Position};
 
@@ -17,7 +14,6 @@ use crate::types::{Offset, Position};
 /// # Errors
 /// `Io`, or faults in the headers on the way from an index entry to a border.
 pub(crate) fn divide(range: &PartitionRange, borders: &[Offset]) -> Result<Vec<PartitionRange>> {
-    let folder: Arc<dyn ReadFolder> = Arc::new(DiskFolder::at(&range.folder));
     let end = range.end_offset.unwrap_or(Offset::MAX);
     let mut starts = vec![range.start_offset];
     starts.extend(
@@ -40,7 +36,7 @@ pub(crate) fn divide(range: &PartitionRange, borders: &[Offset]) -> Result<Vec<P
             }
             let mut segment = segment.clone();
             if start > range.start_offset && start > segment.base_offset {
-                segment.start_position = start_position(&folder, &segment, start)?;
+                segment.start_position = start_position(&range.folder, &segment, start)?;
             }
             segments.push(segment);
         }
@@ -57,11 +53,7 @@ pub(crate) fn divide(range: &PartitionRange, borders: &[Offset]) -> Result<Vec<P
 }
 
 /// Finds the position at which records from `offset` on begin, never before the segment's own start.
-fn start_position(
-    folder: &Arc<dyn ReadFolder>,
-    segment: &SegmentRange,
-    offset: Offset,
-) -> Result<Position> {
+fn start_position(folder: &Folder, segment: &SegmentRange, offset: Offset) -> Result<Position> {
     let found = SegmentLookup::open(&segment.segment(folder))?.start_position(offset)?;
     Ok(found.max(segment.start_position))
 }

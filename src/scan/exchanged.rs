@@ -5,14 +5,12 @@
 //! folder: compaction leaves its records in a segment that begins at or below it, retention leaves none.
 
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::format::file_name::FileState;
-use crate::io::folder::DiskFolder;
 use crate::io::mapping::ClosedName;
-use crate::io::storage::ReadFolder;
+use crate::io::storage::{Folder, ReadFolder};
 use crate::log::listing::Listing;
 use crate::scan::range::SegmentRange;
 use crate::segment::source::{Access, Copying, SegmentSource};
@@ -81,31 +79,26 @@ pub(super) fn open_planned(
 
 /// Finds the files that now hold an exchanged segment's records; `None` if retention deleted them.
 pub(super) fn replacement(
-    folder: &Path,
+    folder: &Folder,
     segment: &SegmentRange,
     floor: Offset,
     opening: Opening,
 ) -> Result<Option<(SegmentRange, SegmentSource)>> {
     let deleted = format!("{}.deleted", segment.file_name);
-    for folder in [folder.to_path_buf()]
-        .into_iter()
-        .chain(deleted_folder(folder))
-    {
+    for folder in [folder.clone()].into_iter().chain(deleted_folder(folder)) {
         for name in [&segment.file_name, &deleted] {
             let renamed = SegmentRange {
                 file_name: name.clone(),
                 ..segment.clone()
             };
-            if let Some(source) =
-                open_planned(&DiskFolder::at(&folder), &renamed, opening, &mut None)?
-            {
+            if let Some(source) = open_planned(&*folder, &renamed, opening, &mut None)? {
                 return Ok(Some((segment.clone(), source)));
             }
         }
     }
     let wanted = segment.start_offset.max(floor);
-    Listing::ask(&DiskFolder::at(folder), is_gone, |listing| {
-        let found = stand_in(folder, listing, wanted, opening)?;
+    Listing::ask(&**folder, is_gone, |listing| {
+        let found = stand_in(&**folder, listing, wanted, opening)?;
         // Transactions stay as they were planned.
         Ok(found.map(|(mut found, source)| {
             found.aborted.clone_from(&segment.aborted);
@@ -116,7 +109,7 @@ pub(super) fn replacement(
 
 /// The listed segment that would hold `wanted`.
 fn stand_in(
-    folder: &Path,
+    folder: &dyn ReadFolder,
     listing: &Listing,
     wanted: Offset,
     opening: Opening,
@@ -131,24 +124,22 @@ fn stand_in(
         is_active: next_base_offset.is_none(),
         ..SegmentRange::whole(name.offset, size, next_base_offset)
     };
-    let source = opening.open(&DiskFolder::at(folder), &found, &mut None)?;
+    let source = opening.open(folder, &found, &mut None)?;
     Ok(Some((found, source)))
 }
 
 /// The folder under the name a broker gave it when its topic was deleted.
-fn deleted_folder(folder: &Path) -> Option<PathBuf> {
-    if folder.exists() {
+fn deleted_folder(folder: &Folder) -> Option<Folder> {
+    if folder.is_there() {
         return None;
     }
-    let name = format!("{}.", folder.file_name()?.to_str()?);
-    std::fs::read_dir(folder.parent()?)
-        .ok()?
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .find(|path| {
-            path.file_name()
-                .and_then(|n| n.to_str())
-                .is_some_and(|n| n.starts_with(&name) && n.ends_with("-delete"))
-        })
+    let name = format!("{}.", folder.path().file_name()?.to_str()?);
+    let above = folder.above();
+    let mut entries = above.entries().ok()?.flatten();
+    entries.find_map(|entry| {
+        let renamed = entry.name()?;
+        (renamed.starts_with(&name) && renamed.ends_with("-delete")).then(|| above.folder(renamed))
+    })
 }
 
 #[cfg(test)]
@@ -170,7 +161,7 @@ mod tests {
                 access: Access::Records,
             };
             let source =
-                open_planned(&DiskFolder::at(folder.path()), segment, opening, &mut None).unwrap();
+                open_planned(&*Folder::at(folder.path()), segment, opening, &mut None).unwrap();
             source.unwrap().is_copied()
         };
         let first = planned(0, Some(7));

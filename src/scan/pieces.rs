@@ -5,11 +5,9 @@
 //! batch. The pieces in order return the same as the ranges.
 
 use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 
-use crate::io::folder::DiskFolder;
-use crate::io::storage::ReadFolder;
+use crate::io::storage::Folder;
 use crate::scan::range::{Cut, PartitionRange, SegmentRange};
 use crate::segment::lookup::SegmentLookup;
 use crate::segment::skipping::{OnCorrupt, is_ordered};
@@ -61,10 +59,9 @@ impl Pieces {
     }
 
     /// Finds a place to cut a segment, at or after `position`; `None` if too little would be left.
-    fn cut(&mut self, folder: &Path, segment: &SegmentRange, position: u64) -> Option<Cut> {
-        let path = folder.join(&segment.file_name);
+    fn cut(&mut self, folder: &Folder, segment: &SegmentRange, position: u64) -> Option<Cut> {
+        let path = folder.path_of(&segment.file_name);
         if self.open.as_ref().is_none_or(|(open, _)| *open != path) {
-            let folder: Arc<dyn ReadFolder> = Arc::new(DiskFolder::at(folder));
             let is_whole = self.on_corrupt == OnCorrupt::Skip && {
                 let file = folder.open(&segment.file_name).ok()?;
                 !is_ordered(file, segment.size, segment.bounds()).ok()?
@@ -72,7 +69,7 @@ impl Pieces {
             let lookup = if is_whole {
                 None
             } else {
-                Some(SegmentLookup::open_owned(segment.segment(&folder)).ok()?)
+                Some(SegmentLookup::open_owned(segment.segment(folder)).ok()?)
             };
             self.open = Some((path, lookup));
         }

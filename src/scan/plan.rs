@@ -195,7 +195,7 @@ fn range_of(log: &ListedLog, options: &PlanOptions) -> Result<PartitionRange> {
     }
     let TopicPartition { topic, partition } = log.name().topic_partition.clone();
     Ok(PartitionRange {
-        folder: log.path().to_path_buf(),
+        folder: log.folder().clone(),
         topic,
         partition,
         start_offset: start.unwrap_or_else(|| log.log_start_offset()),

@@ -6,7 +6,6 @@
 use std::vec::IntoIter;
 
 use crate::error::Result;
-use crate::io::folder::DiskFolder;
 pub(crate) use crate::scan::exchanged::Opening;
 use crate::scan::exchanged::{open_planned, replacement};
 use crate::scan::range::{PartitionRange, SegmentRange};
@@ -150,12 +149,7 @@ impl PlannedSegments {
             }
             let folder = &self.range.folder;
             let end = self.range.end_offset.unwrap_or(Offset::MAX);
-            let planned = open_planned(
-                &DiskFolder::at(folder),
-                &segment,
-                self.opening,
-                &mut self.last,
-            )?;
+            let planned = open_planned(&**folder, &segment, self.opening, &mut self.last)?;
             let ended = self.ended.take();
             let continues = planned.is_some() && ended.is_some_and(|ended| ended.meets(&segment));
             let (segment, source) = if let Some(source) = planned {

@@ -4,13 +4,12 @@
 //! bytes. It travels to the task as JSON.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::io::kept_map::KeptMap;
-use crate::io::storage::ReadFolder;
+use crate::io::storage::Folder;
 use crate::segment::LogSegment;
 use crate::segment::batches::Bounds;
 use crate::segment::filter::{AbortedRange, TimestampBounds};
@@ -151,9 +150,9 @@ impl SegmentRange {
 
     /// The segment as its folder's lister would have given it, with an offset index if there is one.
     #[must_use]
-    pub fn segment(&self, folder: &Arc<dyn ReadFolder>) -> LogSegment {
+    pub fn segment(&self, folder: &Folder) -> LogSegment {
         let mut segment = LogSegment::named(
-            Arc::clone(folder),
+            folder.clone(),
             self.file_name.clone(),
             self.base_offset,
             self.size,
@@ -186,7 +185,7 @@ pub(crate) fn known_partition(partition: i32) -> Option<i32> {
 pub struct PartitionRange {
     /// The partition folder.
     #[serde(with = "StoredPath")]
-    pub folder: PathBuf,
+    pub folder: Folder,
     /// The topic's name.
     pub topic: String,
     /// The partition's number.
@@ -207,7 +206,7 @@ pub struct PartitionRange {
     pub segments: Vec<SegmentRange>,
 }
 
-/// A path as text, if it is Unicode.
+/// The path of a folder: as text, if it is Unicode.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum StoredPath {
@@ -216,16 +215,16 @@ enum StoredPath {
 }
 
 impl StoredPath {
-    fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
-        let text = path.as_os_str().to_owned().into_string();
+    fn serialize<S: Serializer>(folder: &Folder, to: S) -> Result<S::Ok, S::Error> {
+        let text = folder.path().as_os_str().to_owned().into_string();
         let stored = text.map_or_else(Self::Other, Self::Text);
         Serialize::serialize(&stored, to)
     }
 
-    fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
+    fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Folder, D::Error> {
         Ok(match Deserialize::deserialize(from)? {
-            Self::Text(path) => path.into(),
-            Self::Other(path) => path.into(),
+            Self::Text(path) => Folder::at(path),
+            Self::Other(path) => Folder::at(path),
         })
     }
 }
@@ -260,7 +259,7 @@ mod tests {
             ..SegmentRange::whole(7, 5, Some(10))
         };
         let range = PartitionRange {
-            folder: "/logs/t-0".into(),
+            folder: Folder::at("/logs/t-0"),
             topic: "t".to_owned(),
             end_offset: Some(9),
             segments: vec![SegmentRange::whole(0, 5, Some(7)), other],

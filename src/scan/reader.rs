@@ -130,7 +130,7 @@ impl LogReader {
     /// The file that the chunk's records are from.
     #[must_use]
     pub(crate) fn file(&self) -> PathBuf {
-        self.segments.range().folder.join(&*self.context.segment)
+        self.segments.range().folder.path_of(&self.context.segment)
     }
 
     /// Fills `chunk`, which must be empty, with records of one segment. After [`FillOutcome::Records`] it is still

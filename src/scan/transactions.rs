@@ -397,7 +397,7 @@ impl<'a> LogTransactions<'a> {
         let log = self.log;
         let read = || {
             let name = FileName::new(offset, FileKind::Snapshot);
-            let bytes = read_small(log.folder(), &name.to_string(), MAX_SNAPSHOT).ok()?;
+            let bytes = read_small(&**log.folder(), &name.to_string(), MAX_SNAPSHOT).ok()?;
             ProducerState::parse_snapshot(&bytes).ok().map(Arc::from)
         };
         self.states.entry(offset).or_insert_with(read).clone()

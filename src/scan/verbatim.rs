@@ -111,7 +111,7 @@ impl WholeBatches {
                 Ok(true)
             }
             Some(NextSegment::Gone(segment)) => {
-                let path = self.segments.range().folder.join(segment.file_name);
+                let path = self.segments.range().folder.path_of(&segment.file_name);
                 Err(Error::replaced(path))
             }
             None => Ok(false),

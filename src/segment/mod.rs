@@ -23,7 +23,7 @@
 //! | [`statistics`] | statistics from the headers of a segment |
 
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use crate::error::Result;
 use crate::format::file_name::{FileKind, FileName, FileState};
@@ -31,7 +31,7 @@ use crate::index::offset::OffsetIndex;
 use crate::index::time::TimeIndex;
 use crate::index::txn::TransactionIndex;
 use crate::io::mapping::{ClosedFile, ClosedName};
-use crate::io::storage::{FileStat, ReadFolder};
+use crate::io::storage::{FileStat, Folder, ReadFolder};
 use crate::types::{Offset, Position, TimestampMs};
 
 mod ahead;
@@ -63,7 +63,7 @@ use source::{Access, SegmentSource};
 #[derive(Clone, Debug)]
 pub struct LogSegment {
     /// The partition folder.
-    folder: Arc<dyn ReadFolder>,
+    folder: Folder,
     /// The `.log` file's name.
     pub file_name: String,
     /// Base offset, from the name.
@@ -89,19 +89,14 @@ pub struct LogSegment {
 impl LogSegment {
     /// A segment whose `.log` was just listed. Neighbours and indexes are filled in by the folder's lister.
     #[must_use]
-    pub fn new(
-        folder: Arc<dyn ReadFolder>,
-        name: FileName,
-        size: u64,
-        modified_ms: TimestampMs,
-    ) -> Self {
+    pub fn new(folder: Folder, name: FileName, size: u64, modified_ms: TimestampMs) -> Self {
         Self::named(folder, name.to_string(), name.offset, size, modified_ms)
     }
 
     /// As [`LogSegment::new`], for a file whose name is not one of a segment's.
     #[must_use]
     pub const fn named(
-        folder: Arc<dyn ReadFolder>,
+        folder: Folder,
         file_name: String,
         base_offset: Offset,
         size: u64,

@@ -209,7 +209,7 @@ fn folder_of(paths: &[PathBuf], ranges: &[PartitionRange]) -> Option<PathBuf> {
         return None;
     };
     let folder = match ranges.first() {
-        Some(range) => range.folder.clone(),
+        Some(range) => range.folder.path().to_path_buf(),
         None => match PathKind::of(path).ok()? {
             PathKind::Partition(_) => path.clone(),
             PathKind::LogDir => path.join(format!("{CLUSTER_METADATA_TOPIC}-0")),
@@ -253,7 +253,7 @@ fn is_snapshot(name: &str) -> bool {
 /// Finds the fault of a snapshot, in which every batch must be intact, the first record a header and the last one a
 /// footer.
 fn fault_of(range: &PartitionRange) -> Result<Option<Passed>> {
-    let path = range.folder.join(name_of(range).unwrap_or_default());
+    let path = range.folder.path_of(name_of(range).unwrap_or_default());
     let why = match frame_of(range) {
         Ok((first, last)) => {
             let expected = [
@@ -326,7 +326,7 @@ impl LogWithGaps {
         let mut log = Self::default();
         for range in &ranges {
             for segment in &range.segments {
-                let file = range.folder.join(&segment.file_name);
+                let file = range.folder.path_of(&segment.file_name);
                 if log.start.is_none() {
                     log.start = Some((segment.base_offset, file.clone()));
                     log.end = segment.base_offset;

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use super::topic::Topic;
 use crate::error::{Error, Result};
 use crate::format::file_name::FolderName;
+use crate::io::storage::Folder;
 use crate::log::dir::{PathKind, dir_above};
 use crate::scan::plan::{PlanOptions, Starting, plan_scan};
 use crate::scan::range::{PartitionRange, SegmentRange};
@@ -150,7 +151,7 @@ fn range_of(path: &Path) -> Result<PartitionRange> {
     let size = fs::metadata(path).map_err(Error::io(path))?.len();
     let name = path.file_name().unwrap_or_default();
     Ok(PartitionRange {
-        folder: dir_above(path),
+        folder: Folder::at(dir_above(path)),
         topic: Topic::ClusterMetadata.name().to_owned(),
         partition: 0,
         start_offset: BELOW_ALL,

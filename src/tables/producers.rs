@@ -16,6 +16,7 @@ use arrow_schema::{Field, Schema};
 use crate::error::{Error, Result};
 use crate::format::file_name::{CLUSTER_METADATA_TOPIC, FolderState};
 use crate::io::disk::Disk;
+use crate::io::storage::Folder;
 use crate::log::dir::{DirState, LogDir, PartitionFolder, PathKind, dir_above};
 use crate::log::listed::ListedLog;
 use crate::producers::ProducerStateManager;
@@ -102,7 +103,7 @@ impl Producers {
     /// # Errors
     /// Faults in a batch on the way, `Io`.
     pub(crate) fn of(folder: PartitionFolder, dir: &DirState) -> Result<Self> {
-        let log = ListedLog::open_in(&folder.path, folder.name.clone(), dir)?;
+        let log = ListedLog::open_in(Folder::at(&folder.path), folder.name.clone(), dir)?;
         let files = ReadOnly {
             files: FolderSnapshots::new(&*folder.path, &Disk::default()),
             trusted: (0..log.segments().len())

@@ -22,6 +22,7 @@ use kafkalog::internal::format::properties::parse_properties;
 use kafkalog::internal::format::record::{HeaderIter, Record, key_text};
 use kafkalog::internal::index::{offset::OffsetIndex, time::TimeIndex};
 use kafkalog::internal::io::kept_map::KeptMap;
+use kafkalog::internal::io::storage::Folder;
 use kafkalog::internal::records::block::Payload;
 use kafkalog::internal::records::validate::{LeaderRules, LeaderValidator, Placement};
 use kafkalog::internal::records::walk::RecordDecoder;
@@ -351,7 +352,7 @@ pub fn one_segment(
 ) -> PartitionRange {
     let base_offset = file_name::base_offset(file_name).unwrap();
     PartitionRange {
-        folder: folder.to_path_buf(),
+        folder: Folder::at(folder),
         topic: "t".into(),
         partition: 0,
         start_offset: base_offset,

@@ -493,7 +493,7 @@ fn whole_batches_are_the_files() {
     };
     for range in &ranges {
         let read =
-            |segment: &SegmentRange| fs::read(range.folder.join(&segment.file_name)).unwrap();
+            |segment: &SegmentRange| fs::read(range.folder.path_of(&segment.file_name)).unwrap();
         let whole: Vec<u8> = range.segments.iter().flat_map(read).collect();
         let (single, firsts) = runs(range, 1);
         assert_eq!(single, whole);

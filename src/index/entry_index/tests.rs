@@ -4,7 +4,6 @@
 )]
 
 use std::fs;
-use std::sync::Arc;
 
 use proptest::prelude::*;
 
@@ -14,6 +13,7 @@ use crate::index::offset::{OffsetIndex, WritableOffsetIndex};
 use crate::index::time::{TimeIndex, WritableTimeIndex};
 use crate::io::folder::DiskFolder;
 use crate::io::overlay::Overlay;
+use crate::io::storage::Folder;
 
 const BASE: Offset = 45;
 
@@ -242,7 +242,7 @@ proptest! {
             }
             DiskFolder::at(folder.path())
         });
-        let plan = Overlay::new(Arc::new(base)).unwrap();
+        let plan = Overlay::new(Folder::new(base)).unwrap();
         let mut here = WritableOffsetIndex::open_writable_in(&disk, name, BASE, max_size).unwrap();
         let mut there = OffsetIndex::open_writable_in(&plan, name, BASE, max_size).unwrap();
         for op in &ops {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::io::storage::{ReadFile, ReadFolder, read_exact_at};
+use crate::io::storage::{Folder, ReadFile, read_exact_at};
 use crate::types::TimestampMs;
 
 /// Source of bytes.
@@ -50,7 +50,7 @@ pub(crate) trait Rebuild: fmt::Debug + Send + Sync {
 /// The files that were in the folder at the beginning, and their names by now.
 #[derive(Clone, Debug)]
 pub(crate) struct Origins {
-    base: Arc<dyn ReadFolder>,
+    base: Folder,
     /// Names now, by the names then.
     renamed: HashMap<String, String>,
 }
@@ -58,17 +58,22 @@ pub(crate) struct Origins {
 impl Origins {
     /// All under the names that they had at the beginning.
     #[must_use]
-    pub(crate) fn new(base: Arc<dyn ReadFolder>) -> Self {
+    pub(crate) fn new(base: Folder) -> Self {
         Self {
             base,
             renamed: HashMap::new(),
         }
     }
 
-    /// The folder.
+    /// Path of the folder.
     #[must_use]
     pub(crate) fn folder(&self) -> &Path {
         self.base.path()
+    }
+
+    /// The folder.
+    pub(super) const fn base(&self) -> &Folder {
+        &self.base
     }
 
     fn name<'a>(&'a self, name: &'a str) -> &'a str {

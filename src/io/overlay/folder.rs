@@ -10,7 +10,7 @@ use super::content::Content;
 use crate::error::{Error, Result};
 use crate::io::file::since_epoch_ms;
 use crate::io::storage::{
-    FileStat, FolderEntries, FolderEntry, ReadFile, ReadFolder, Storage, StoredFile,
+    FileStat, Folder, FolderEntries, FolderEntry, ReadFile, ReadFolder, Storage, StoredFile,
 };
 use crate::io::stored_index::StoredIndex;
 use crate::types::TimestampMs;
@@ -37,6 +37,14 @@ impl ReadFolder for Overlay {
 
     fn contains(&self, name: &str) -> Result<bool> {
         Ok(Self::contains(self, name))
+    }
+
+    fn folder(&self, name: &str) -> Folder {
+        self.origins().base().folder(name)
+    }
+
+    fn above(&self) -> Folder {
+        self.origins().base().above()
     }
 
     /// Returns the current time for files that the plan creates.

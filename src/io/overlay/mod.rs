@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use serde::Serialize;
 
 use self::content::{ByteSource, Content, Origins};
-use super::storage::{ReadFolder, entries_if_any, read_small};
+use super::storage::{Folder, entries_if_any, read_small};
 use crate::error::Result;
 use crate::io::threads::lock;
 use crate::types::TimestampMs;
@@ -295,7 +295,7 @@ impl Overlay {
     ///
     /// # Errors
     /// `Io`.
-    pub(crate) fn new(base: Arc<dyn ReadFolder>) -> Result<Self> {
+    pub(crate) fn new(base: Folder) -> Result<Self> {
         let mut before = BTreeMap::new();
         for entry in entries_if_any(&*base)? {
             let entry = entry?;

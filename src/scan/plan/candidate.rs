@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::format::file_name::FolderState;
-use crate::log::dir::{DirState, LogDir, PartitionFolder, PathKind, dir_above};
+use crate::io::storage::Folder;
+use crate::log::dir::{DirState, LogDir, PartitionFolder, PathKind, dir_above, folder_name};
 use crate::log::listed::{ListedLog, ensure_holds_records};
 use crate::types::TopicPartition;
 
@@ -15,7 +16,7 @@ use crate::types::TopicPartition;
 pub(super) struct Candidate {
     pub(super) folder: PartitionFolder,
     /// Files named by themselves; empty for the whole folder.
-    pub(super) files: Vec<PathBuf>,
+    pub(super) files: Vec<String>,
     /// Named by path, not found in a log dir.
     pub(super) is_named: bool,
     /// The folder without links and dots, by which it is known again.
@@ -26,10 +27,11 @@ pub(super) struct Candidate {
 impl Candidate {
     pub(super) fn open(&self) -> Result<ListedLog> {
         let PartitionFolder { name, path } = &self.folder;
+        let folder = Folder::at(path);
         if !self.files.is_empty() {
-            return ListedLog::of_files(path, name.clone(), &self.files, &self.dir);
+            return ListedLog::of_files(folder, name.clone(), &self.files, &self.dir);
         }
-        let log = ListedLog::open_in(path, name.clone(), &self.dir)?;
+        let log = ListedLog::open_in(folder, name.clone(), &self.dir)?;
         if log.segments().is_empty() {
             self.folder.ensure_partition()?;
         }
@@ -105,14 +107,14 @@ fn add_file(found: &mut Vec<Candidate>, path: &Path) -> Result<()> {
     let place = folder.canonicalize().map_err(Error::io(&folder))?;
     let together = |c: &&mut Candidate| !c.files.is_empty() && c.place == place;
     if let Some(candidate) = found.iter_mut().find(together) {
-        candidate.files.push(path.to_path_buf());
+        candidate.files.push(folder_name(path));
         return Ok(());
     }
     let name = PathKind::name_of(&folder);
     found.push(Candidate {
         dir: Arc::new(DirState::read(&dir_above(&folder))),
         folder: PartitionFolder { name, path: folder },
-        files: vec![path.to_path_buf()],
+        files: vec![folder_name(path)],
         is_named: true,
         place,
     });

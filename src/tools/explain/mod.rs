@@ -19,13 +19,11 @@ pub(crate) mod usage;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 
 use self::compaction::{CleanerState, Range};
 use crate::error::{Error, Result};
 use crate::format::checkpoint::parse_offsets;
 use crate::format::file_name::{CLUSTER_METADATA_TOPIC, FileName, FileState, FolderState};
-use crate::io::folder::DiskFolder;
 use crate::io::interrupt;
 use crate::io::overlay::Overlay;
 use crate::log::cleanable::CleanerBound;
@@ -271,7 +269,7 @@ fn explain_partition(
 /// Ages of the segments as a broker has them after loading the log: the last entry of the time index, even if it is
 /// wrong; for a segment that is to be recovered, its batches.
 fn ages(log: &ListedLog, config: &LogConfig) -> Result<Vec<SegmentAge>> {
-    let folder = Overlay::new(Arc::new(DiskFolder::at(log.path())))?;
+    let folder = Overlay::new(log.folder().clone())?;
     let settings = SegmentSettings {
         initial_length: 0,
         ..config.segment_settings()

@@ -2,7 +2,6 @@
 //! SNAPSHOT_HEADER, the last one with SNAPSHOT_FOOTER.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use super::finding::{BATCH_LEVEL, Finding, Findings, METADATA_SNAPSHOT, Severity, UNREADABLE};
 use super::log::{self, CompanionFile, Reading};
@@ -14,7 +13,7 @@ use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
 use crate::format::control::ControlType;
 use crate::format::record::Record;
 use crate::io::file::about;
-use crate::io::folder::DiskFolder;
+use crate::io::storage::Folder;
 use crate::records::control::MAX_CONTROL_BATCH;
 use crate::segment::LogSegment;
 use crate::segment::source::SegmentSource;
@@ -109,8 +108,7 @@ pub(super) fn check(
             return Ok(());
         }
     };
-    let on_disk = DiskFolder::at(folder);
-    let segment = LogSegment::named(Arc::new(on_disk), name.to_owned(), 0, size, 0);
+    let segment = LogSegment::named(Folder::at(folder), name.to_owned(), 0, size, 0);
     let mut frame = ControlRecords::default();
     let mut of_batches = Findings::default();
     log::check(

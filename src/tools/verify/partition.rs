@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use super::checkpoints::Extent;
 use super::epochs::{self, EpochWalk};
@@ -25,8 +24,8 @@ use super::txn_index::TxnEntries;
 use crate::error::{Error, Result};
 use crate::format::checkpoint::{EpochEntry, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA};
 use crate::format::file_name::{FileKind, FileName, FileState};
-use crate::io::folder::DiskFolder;
 use crate::io::overlay::Overlay;
+use crate::io::storage::Folder;
 use crate::log::config::LogConfig;
 use crate::log::dir::{DirState, PartitionFolder};
 use crate::log::gaps;
@@ -74,7 +73,7 @@ impl Partition {
         let mut findings = Findings::about(&folder.name.topic_partition);
         let path = folder.path.clone();
         let epochs = epochs::read(&path, &mut findings);
-        let log = ListedLog::open_in(&path, folder.name.clone(), dir);
+        let log = ListedLog::open_in(Folder::at(&path), folder.name.clone(), dir);
         let (log_start_offset, segments) = match log {
             Ok(log) => (log.log_start_offset(), log.segments().to_vec()),
             Err(error) if error.is_of_the_files() => {
@@ -121,8 +120,7 @@ impl Partition {
 
     /// Tells of a finished swap that a load cannot put in its place.
     fn note_swap(&mut self, path: &Path, base_offset: Offset) {
-        let folder = DiskFolder::at(&self.folder.path);
-        let ended = Overlay::new(Arc::new(folder)).and_then(|plan| {
+        let ended = Overlay::new(Folder::at(&self.folder.path)).and_then(|plan| {
             let settings = LogConfig::default().segment_settings();
             let name = (base_offset, FileState::Swap);
             WritableSegment::open_as(&plan, name, settings, NO_TIMESTAMP)?.read_next_offset()
@@ -345,7 +343,7 @@ impl Partition {
                 continue;
             }
             let name = &self.folder.name.topic_partition;
-            if gaps::may_be_compacted(&self.folder.path, name, next) {
+            if gaps::may_be_compacted(&Folder::at(&self.folder.path), name, next) {
                 continue;
             }
             let (path, what) = if segment.size == 0 {

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use crate::error::{Error, Result};
 use crate::format::batch::ATTRIBUTES_AT;
 use crate::io::storage::{
-    FileStat, FolderEntries, FolderEntry, ReadFile, ReadFolder, Storage, StoredFile,
+    FileStat, Folder, FolderEntries, FolderEntry, ReadFile, ReadFolder, Storage, StoredFile,
 };
 use crate::io::stored_index::StoredIndex;
 use crate::types::TimestampMs;
@@ -286,6 +286,14 @@ impl ReadFolder for Image {
 
     fn contains(&self, name: &str) -> Result<bool> {
         Ok(self.device().now.contains_key(name))
+    }
+
+    fn folder(&self, name: &str) -> Folder {
+        Folder::at(self.path_of(name))
+    }
+
+    fn above(&self) -> Folder {
+        Folder::at("")
     }
 
     fn stat(&self, name: &str) -> Result<FileStat> {

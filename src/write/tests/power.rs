@@ -1,14 +1,12 @@
 //! A log that is written to a device which loses its power before any step: what was flushed is loaded again, and loading
 //! never fails.
 
-use std::sync::Arc;
-
 use super::super::*;
 use super::image::{Chance, Image};
 use crate::compress::Compressor;
 use crate::format::batch::BatchHeader;
 use crate::format::file_name::{FileKind, FileName};
-use crate::io::storage::ReadFolder as _;
+use crate::io::storage::{Folder, ReadFolder as _};
 use crate::load::{LoadRequest, LoadedLog, OnLoss, Plan, plan_of};
 use crate::records::builder::{BatchBuilder, BatchOptions};
 
@@ -85,7 +83,7 @@ impl Written {
     }
 
     fn new(options: WriteOptions) -> Self {
-        let folder = Arc::new(Image::default());
+        let folder = Folder::new(Image::default());
         let plan = plan_of(folder, &options.config, request(true, 0), OnLoss::AsKafka).unwrap();
         Self::open(plan, options, Vec::new())
     }
@@ -168,7 +166,7 @@ fn what_was_flushed_is_there_after_a_power_loss() {
             for left in written.image.take_lost() {
                 let context = format!("seed {seed}, step {step}, {:?}", options.sync);
                 let plan = plan_of(
-                    Arc::new(left),
+                    Folder::new(left),
                     &options.config,
                     request(false, flushed.0),
                     OnLoss::AsKafka,
@@ -207,7 +205,7 @@ fn assert_goes_on(
 ) {
     let load = |image: Image, clean| {
         plan_of(
-            Arc::new(image),
+            Folder::new(image),
             &options.config,
             request(clean, 0),
             OnLoss::AsKafka,
@@ -237,7 +235,7 @@ fn salvage_mends_what_was_not_synced() {
             written.step(chance);
             for left in written.image.take_lost() {
                 let context = format!("seed {seed}, step {step}");
-                let left = Arc::new(left);
+                let left = Folder::new(left);
                 let load = request(false, flushed.0);
                 let as_kafka =
                     plan_of(left.clone(), &options.config, load, OnLoss::AsKafka).unwrap();

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use kafkalog::internal::error::Error;
 use kafkalog::internal::format::file_name::base_offset;
 use kafkalog::internal::io::kept_map::KeptMap;
+use kafkalog::internal::io::storage::Folder;
 use kafkalog::internal::load::Note;
 use kafkalog::internal::scan::range::{PartitionRange, SegmentRange};
 use kafkalog::internal::segment::filter::TimestampBounds;
@@ -163,7 +164,7 @@ fn scan(folder: &Path) -> Result<usize, Error> {
         }
     });
     let range = PartitionRange {
-        folder: folder.to_path_buf(),
+        folder: Folder::at(folder),
         topic: "t".into(),
         partition: 0,
         start_offset: logs[0].0,
