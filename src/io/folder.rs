@@ -48,6 +48,18 @@ impl Folder {
     }
 }
 
+impl From<&Path> for Folder {
+    fn from(path: &Path) -> Self {
+        Self::at(path)
+    }
+}
+
+impl From<&PathBuf> for Folder {
+    fn from(path: &PathBuf) -> Self {
+        Self::at(path)
+    }
+}
+
 impl Default for Folder {
     fn default() -> Self {
         Self::at("")
@@ -84,6 +96,11 @@ impl ReadFolder for DiskFolder {
 
     fn folder(&self, name: &str) -> Folder {
         Folder::new(Self::new(&self.path_of(name), &self.disk))
+    }
+
+    fn is_folder(&self) -> Result<bool> {
+        let about = fs::metadata(&self.path).map_err(Error::io(&*self.path))?;
+        Ok(about.is_dir())
     }
 
     fn above(&self) -> Folder {

@@ -120,10 +120,32 @@ impl<'a> FolderEntry<'a> {
     #[must_use]
     pub fn is_file(&self) -> bool {
         match &self.origin {
-            EntryOrigin::Disk(entry) => entry
-                .file_type()
-                .is_ok_and(|kind| kind.is_file() || (kind.is_symlink() && entry.path().is_file())),
+            EntryOrigin::Disk(entry) => {
+                entry.file_type().is_ok_and(|kind| kind.is_file())
+                    || (self.is_link() && entry.path().is_file())
+            }
             EntryOrigin::File(_) => true,
+        }
+    }
+
+    /// Returns whether it is a folder, or a link to one.
+    #[must_use]
+    pub fn is_folder(&self) -> bool {
+        match &self.origin {
+            EntryOrigin::Disk(entry) => {
+                entry.file_type().is_ok_and(|kind| kind.is_dir())
+                    || (self.is_link() && entry.path().is_dir())
+            }
+            EntryOrigin::File(_) => false,
+        }
+    }
+
+    /// Returns whether it is a link.
+    #[must_use]
+    pub fn is_link(&self) -> bool {
+        match &self.origin {
+            EntryOrigin::Disk(entry) => entry.file_type().is_ok_and(|kind| kind.is_symlink()),
+            EntryOrigin::File(_) => false,
         }
     }
 
@@ -213,10 +235,11 @@ pub trait ReadFolder: fmt::Debug + Send + Sync {
     /// The folder that it is in.
     fn above(&self) -> Folder;
 
-    /// Returns whether there is such a folder.
-    fn is_there(&self) -> bool {
-        !matches!(self.entries(), Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound)
-    }
+    /// Returns whether it is a folder; false of a file at its path.
+    ///
+    /// # Errors
+    /// `Io`, also where there is neither.
+    fn is_folder(&self) -> Result<bool>;
 
     /// Path of a file in it for error messages.
     fn path_of(&self, name: &str) -> PathBuf {
@@ -251,6 +274,12 @@ impl PartialEq for Folder {
 }
 
 impl Eq for Folder {}
+
+impl From<&Self> for Folder {
+    fn from(folder: &Self) -> Self {
+        folder.clone()
+    }
+}
 
 /// A file open for writing.
 pub trait StoredFile: ReadFile {

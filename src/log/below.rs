@@ -1,8 +1,7 @@
 //! Suggestions for a directory that is not a log dir: one above a log dir, as when an image or a chart puts the log dir
 //! one or two levels down, or Redpanda's data.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use crate::io::storage::Folder;
 
 /// Depth of the search.
 const LEVELS: usize = 4;
@@ -12,9 +11,9 @@ const MOST_FOLDERS: usize = 500;
 const MOST_NAMES: usize = 3;
 
 /// A sentence that continues about the directory after a semicolon; empty if nothing is known of it.
-pub(super) fn hint(path: &Path, is_log_dir: impl Fn(&Path) -> bool) -> String {
+pub(super) fn hint(start: &Folder, is_log_dir: impl Fn(&Folder) -> bool) -> String {
     let mut found = Vec::new();
-    let mut level = vec![path.to_path_buf()];
+    let mut level = vec![start.clone()];
     let mut seen = 0usize;
     for _ in 0..=LEVELS {
         let mut next = Vec::new();
@@ -27,10 +26,10 @@ pub(super) fn hint(path: &Path, is_log_dir: impl Fn(&Path) -> bool) -> String {
             if is_redpanda {
                 return format!(
                     "; {} is Redpanda's, whose files have another format",
-                    folder.display()
+                    folder.path().display()
                 );
             }
-            if folder != *path && is_log_dir(&folder) {
+            if folder != *start && is_log_dir(&folder) {
                 found.push(folder);
             } else {
                 next.extend(folders);
@@ -41,9 +40,11 @@ pub(super) fn hint(path: &Path, is_log_dir: impl Fn(&Path) -> bool) -> String {
     named(&found)
 }
 
-fn named(found: &[PathBuf]) -> String {
+fn named(found: &[Folder]) -> String {
     let names = found.iter().take(MOST_NAMES);
-    let names: Vec<_> = names.map(|path| path.display().to_string()).collect();
+    let names: Vec<_> = names
+        .map(|folder| folder.path().display().to_string())
+        .collect();
     match found.len() {
         0 => String::new(),
         1 => format!("; {} is one", names.concat()),
@@ -58,17 +59,18 @@ fn named(found: &[PathBuf]) -> String {
 
 /// The folders in a folder, without links, by name; and whether it holds segments of Redpanda's (`0-1-v1.log`: base offset,
 /// term, format).
-fn look_at(folder: &Path) -> (Vec<PathBuf>, bool) {
+fn look_at(folder: &Folder) -> (Vec<Folder>, bool) {
     let mut folders = Vec::new();
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        if entry.file_name().to_str().is_some_and(is_redpandas) {
+    for entry in folder.entries().into_iter().flatten().flatten() {
+        let Some(name) = entry.name() else { continue };
+        if is_redpandas(name) {
             return (Vec::new(), true);
         }
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            folders.push(entry.path());
+        if !entry.is_link() && entry.is_folder() {
+            folders.push(folder.folder(name));
         }
     }
-    folders.sort();
+    folders.sort_by(|a, b| a.path().cmp(b.path()));
     (folders, false)
 }
 

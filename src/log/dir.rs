@@ -13,7 +13,6 @@
 //! begins at the first segment (`LogManager.loadLogs`).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, DirEntry};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::format::checkpoint::{LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, parse_offsets};
 use crate::format::file_name::{FileKind, FileName, FolderName, FolderState};
 use crate::format::properties::parse_properties;
-use crate::io::file::read_small;
+use crate::io::storage::{Folder, ReadFolder, entries_if_any, read_small};
 use crate::io::url::absolute;
 pub(crate) use crate::io::url::dir_above;
 use crate::producers::snapshots::MAX_SNAPSHOT;
@@ -79,14 +78,25 @@ pub(crate) fn length_limit(name: &str) -> Option<u64> {
     (kind == Some(FileKind::Snapshot)).then_some(MAX_SNAPSHOT)
 }
 
-/// Reads a text file and what is in it; `None` where there is none.
+/// Reads the text file at `path`, and what is in it; `None` where there is none.
 pub(crate) fn read_parsed<T>(
     path: &Path,
     parse: impl FnOnce(&[u8]) -> Result<T>,
 ) -> Result<Option<T>> {
-    let name = path.file_name().and_then(|name| name.to_str());
-    match read_small(path, text_limit(name.unwrap_or_default())) {
-        Ok(text) => parse(&text).map(Some).map_err(|error| error.at(path)),
+    let folder = Folder::at(path.parent().unwrap_or(path));
+    read_parsed_in(&*folder, &folder_name(path), parse)
+}
+
+/// Reads a text file of a folder, and what is in it; `None` where there is none.
+pub(crate) fn read_parsed_in<T>(
+    folder: &dyn ReadFolder,
+    name: &str,
+    parse: impl FnOnce(&[u8]) -> Result<T>,
+) -> Result<Option<T>> {
+    match read_small(folder, name, text_limit(name)) {
+        Ok(text) => parse(&text)
+            .map(Some)
+            .map_err(|error| error.at(&folder.path_of(name))),
         Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
@@ -108,11 +118,12 @@ pub struct DirState {
 impl DirState {
     /// Reads what there is.
     #[must_use]
-    pub fn read(folder: &Path) -> Self {
-        let read = |path: &Path| read_parsed(path, parse_offsets).ok()?;
-        let offsets = |name: &str| super::kept::offsets(&folder.join(name), read);
+    pub fn read(folder: impl Into<Folder>) -> Self {
+        let folder = &*folder.into();
+        let read = |name: &str| read_parsed_in(folder, name, parse_offsets).ok()?;
+        let offsets = |name: &str| super::kept::offsets(&folder.path_of(name), || read(name));
         Self {
-            clean_shutdown: folder.join(CLEAN_SHUTDOWN).exists(),
+            clean_shutdown: folder.contains(CLEAN_SHUTDOWN).unwrap_or(false),
             recovery_points: offsets(RECOVERY_POINT).unwrap_or_default(),
             log_starts: offsets(LOG_START).unwrap_or_default(),
             high_watermarks: offsets(REPLICATION),
@@ -129,25 +140,17 @@ pub struct PartitionFolder {
     pub path: PathBuf,
 }
 
-impl PartitionFolder {
-    /// Refuses a log dir: log dirs are often named like partitions (`data-0`).
-    ///
-    /// # Errors
-    /// `InvalidArgument` for a log dir in which no file is a segment's; `Io`.
-    pub fn ensure_partition(&self) -> Result<()> {
-        for entry in fs::read_dir(&self.path).map_err(Error::io(&self.path))? {
-            let entry = entry.map_err(Error::io(&self.path))?;
-            if entry
-                .file_name()
-                .to_str()
-                .and_then(FileName::parse)
-                .is_some()
-            {
-                return Ok(());
-            }
+/// Refuses a log dir: log dirs are often named like partitions (`data-0`).
+///
+/// # Errors
+/// `InvalidArgument` for a log dir in which no file is a segment's; `Io`.
+pub(crate) fn ensure_partition(folder: &Folder) -> Result<()> {
+    for entry in folder.entries()? {
+        if entry?.name().and_then(FileName::parse).is_some() {
+            return Ok(());
         }
-        PathKind::partition(&self.path).map(drop)
     }
+    PathKind::partition(folder).map(drop)
 }
 
 /// One log dir of a broker, as it was when it was opened: a folder of partition folders. Nothing in it is written or
@@ -167,7 +170,7 @@ impl PartitionFolder {
 /// ```
 #[derive(Clone, Debug)]
 pub struct LogDir {
-    path: PathBuf,
+    folder: Folder,
     folders: Vec<PartitionFolder>,
     /// Those of the folders that are links.
     links: BTreeSet<PathBuf>,
@@ -184,50 +187,60 @@ impl LogDir {
     /// `Io` where `path` is not a directory that can be listed; `InvalidArgument` where it is a partition's folder, or
     /// holds files, but none of Kafka's: a path that was mistyped or is one folder too high.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        Self::list(&absolute(path.as_ref())?)?.ensure_log_dir()
+        Self::in_folder(Folder::at(absolute(path.as_ref())?))
+    }
+
+    /// As [`LogDir::open`], in any storage.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn in_folder(folder: Folder) -> Result<Self> {
+        Self::list(folder)?.ensure_log_dir()
     }
 
     /// As [`LogDir::open`], of any directory that is not a partition's folder.
     ///
     /// # Errors
     /// `Io` where `path` is not a directory that can be listed; `InvalidArgument` where it is a partition's folder.
-    pub(crate) fn list(path: &Path) -> Result<Self> {
+    pub(crate) fn list(folder: impl Into<Folder>) -> Result<Self> {
+        let folder = folder.into();
         let (mut folders, mut links, mut seen) =
             (Vec::new(), BTreeSet::new(), DirTraits::default());
-        for entry in fs::read_dir(path).map_err(Error::io(path))? {
-            let entry = entry.map_err(Error::io(path))?;
-            let file_name = entry.file_name();
+        for entry in folder.entries()? {
+            let entry = entry?;
             // No partition folder's name is anything but ASCII; `remote-log-index-cache` does not parse as one.
-            let Some(file_name) = file_name.to_str() else {
+            let Some(file_name) = entry.name() else {
                 seen.foreign = true;
                 continue;
             };
             match FolderName::parse(file_name) {
-                Some(name) if is_dir(&entry) => {
-                    let path = entry.path();
-                    links.extend(is_link(&entry).then(|| path.clone()));
+                Some(name) if entry.is_folder() => {
+                    let path = folder.path_of(file_name);
+                    links.extend(entry.is_link().then(|| path.clone()));
                     folders.push(PartitionFolder { name, path });
                 }
                 _ => seen.note(file_name),
             }
         }
         if !seen.dirs_own {
-            folders.retain(|folder| {
-                let counts = holds_partition_files(&folder.path);
+            folders.retain(|each| {
+                let each = folder.folder(&folder_name(&each.path));
+                let counts = holds_partition_files(&*each);
                 // A crash may leave an empty one before anything else is in the log dir.
-                seen.foreign |= !counts && !is_empty(&folder.path);
+                seen.foreign |= !counts && !is_empty(&*each);
                 counts
             });
         }
         // Else it would look like one that holds nothing.
         if folders.is_empty() && seen.partitions_own && !seen.dirs_own {
-            let text = format!("{}: a partition's folder, not a log dir", path.display());
+            let path = folder.path().display();
+            let text = format!("{path}: a partition's folder, not a log dir");
             return Err(Error::InvalidArgument(text));
         }
         folders.sort();
         Ok(Self {
-            path: path.to_path_buf(),
             is_foreign: folders.is_empty() && seen.foreign && !seen.dirs_own,
+            folder,
             folders,
             links,
         })
@@ -237,8 +250,8 @@ impl LogDir {
         if self.is_foreign {
             let text = format!(
                 "{}: not a log dir: it contains no partition folder and none of a broker's files{}",
-                self.path.display(),
-                hint(&self.path, |path| Self::list(path)
+                self.path().display(),
+                hint(&self.folder, |folder| Self::list(folder)
                     .is_ok_and(|dir| dir.is_certain()))
             );
             return Err(Error::InvalidArgument(text));
@@ -248,7 +261,7 @@ impl LogDir {
 
     /// Returns whether it holds partitions or a broker's files.
     fn is_certain(&self) -> bool {
-        !self.folders.is_empty() || has_log_dir_files(&self.path)
+        !self.folders.is_empty() || has_log_dir_files(&*self.folder)
     }
 
     /// Refuses a partition's folder; a directory with a broker's file in it need not be listed for that.
@@ -256,16 +269,22 @@ impl LogDir {
     /// # Errors
     /// As [`LogDir::list`].
     pub(crate) fn check(path: &Path) -> Result<()> {
-        if has_log_dir_files(path) {
+        let folder = Folder::at(path);
+        if has_log_dir_files(&*folder) {
             return Ok(());
         }
-        Self::list(path).map(drop)
+        Self::list(folder).map(drop)
     }
 
     /// The directory.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.path
+        self.folder.path()
+    }
+
+    /// The folder of a partition in it.
+    pub(crate) fn folder_of(&self, partition: &PartitionFolder) -> Folder {
+        self.folder.folder(&folder_name(&partition.path))
     }
 
     /// Partition folders by topic, partition and state.
@@ -287,7 +306,7 @@ impl LogDir {
     /// # Errors
     /// `Io`, or `CorruptIndex` where it is no properties file.
     pub fn meta_properties(&self) -> Result<Option<BTreeMap<String, String>>> {
-        read_parsed(&self.path.join(META_PROPERTIES), parse_properties)
+        read_parsed_in(&*self.folder, META_PROPERTIES, parse_properties)
     }
 
     /// One of [`CHECKPOINTS`], if it exists.
@@ -295,19 +314,19 @@ impl LogDir {
     /// # Errors
     /// `Io`, or `CorruptIndex` where Kafka would refuse it.
     pub fn checkpoint(&self, name: &str) -> Result<Option<PartitionOffsets>> {
-        read_parsed(&self.path.join(name), parse_offsets)
+        read_parsed_in(&*self.folder, name, parse_offsets)
     }
 
     /// Returns whether the broker stopped cleanly: the marker `.kafka_cleanshutdown` exists.
     #[must_use]
     pub fn is_clean(&self) -> bool {
-        self.path.join(CLEAN_SHUTDOWN).exists()
+        self.folder.contains(CLEAN_SHUTDOWN).unwrap_or(false)
     }
 
     /// The state all its partitions share.
     #[must_use]
     pub fn state(&self) -> DirState {
-        DirState::read(&self.path)
+        DirState::read(&self.folder)
     }
 }
 
@@ -350,36 +369,29 @@ pub(crate) fn is_of_partition(name: &str) -> bool {
         || matches!(written, LEADER_EPOCH_CHECKPOINT | PARTITION_METADATA)
 }
 
-fn is_link(entry: &DirEntry) -> bool {
-    entry.file_type().is_ok_and(|kind| kind.is_symlink())
-}
-
-/// Returns whether an entry is a directory or a link to one; the listing itself tells, except of a link.
-fn is_dir(entry: &DirEntry) -> bool {
-    entry.file_type().is_ok_and(|kind| kind.is_dir()) || (is_link(entry) && entry.path().is_dir())
-}
-
 /// Returns whether a directory has files that only log dirs have.
-fn has_log_dir_files(dir: &Path) -> bool {
+fn has_log_dir_files(dir: &dyn ReadFolder) -> bool {
     let names = [META_PROPERTIES, CLEAN_SHUTDOWN];
     let mut names = names.into_iter().chain(CHECKPOINTS);
-    names.any(|name| dir.join(name).exists())
+    names.any(|name| dir.contains(name).unwrap_or(false))
 }
 
 /// Returns whether a directory has files that only partition folders have. One that cannot be listed counts, so that
 /// its reader reports the error.
-pub(crate) fn holds_partition_files(folder: &Path) -> bool {
-    match fs::read_dir(folder) {
+pub(crate) fn holds_partition_files(folder: &dyn ReadFolder) -> bool {
+    match entries_if_any(folder) {
         Ok(entries) => entries
             .flatten()
-            .any(|entry| entry.file_name().to_str().is_some_and(is_of_partition)),
-        Err(e) => e.kind() != io::ErrorKind::NotFound,
+            .any(|entry| entry.name().is_some_and(is_of_partition)),
+        Err(_) => true,
     }
 }
 
 /// Returns whether a directory can be listed and has no entries.
-fn is_empty(folder: &Path) -> bool {
-    fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
+fn is_empty(folder: &dyn ReadFolder) -> bool {
+    folder
+        .entries()
+        .is_ok_and(|mut entries| entries.next().is_none())
 }
 
 /// Kind of a path that a user names.
@@ -394,33 +406,32 @@ pub(crate) enum PathKind {
 }
 
 impl PathKind {
-    /// Looks at `path`. A name alone does not tell: log dirs are often called `data-0`.
+    /// Looks at a path. A name alone does not tell: log dirs are often called `data-0`.
     ///
     /// # Errors
     /// `Io` if the path does not exist.
-    pub(crate) fn of(path: &Path) -> Result<Self> {
-        let meta = fs::metadata(path).map_err(Error::io(path))?;
-        if !meta.is_dir() {
+    pub(crate) fn of(folder: impl Into<Folder>) -> Result<Self> {
+        let folder = folder.into();
+        if !folder.is_folder()? {
             return Ok(Self::File);
         }
         let mut seen = DirTraits::default();
-        for entry in fs::read_dir(path).map_err(Error::io(path))? {
-            let entry = entry.map_err(Error::io(path))?;
-            let file_name = entry.file_name();
-            let Some(name) = file_name.to_str() else {
+        for entry in folder.entries()? {
+            let entry = entry?;
+            let Some(name) = entry.name() else {
                 continue;
             };
             seen.note(name);
-            let is_partition = || is_dir(&entry) && holds_partition_files(&entry.path());
+            let is_partition = || entry.is_folder() && holds_partition_files(&*folder.folder(name));
             if seen.dirs_own || (FolderName::parse(name).is_some() && is_partition()) {
                 return Ok(Self::LogDir);
             }
         }
         let is_partition = seen.partitions_own
-            || (FolderName::parse(&folder_name(path)).is_some()
-                && has_log_dir_files(&dir_above(path)));
+            || (FolderName::parse(&folder_name(folder.path())).is_some()
+                && has_log_dir_files(&*folder.above()));
         Ok(if is_partition {
-            Self::Partition(Self::name_of(path))
+            Self::Partition(Self::name_of(folder.path()))
         } else {
             Self::LogDir
         })
@@ -430,12 +441,13 @@ impl PathKind {
     ///
     /// # Errors
     /// `Io` if the path does not exist; `InvalidArgument` for anything but a partition folder.
-    pub(crate) fn partition(path: &Path) -> Result<FolderName> {
-        if let Self::Partition(name) = Self::of(path)? {
+    pub(crate) fn partition(folder: impl Into<Folder>) -> Result<FolderName> {
+        let folder = folder.into();
+        if let Self::Partition(name) = Self::of(&folder)? {
             return Ok(name);
         }
-        let mut text = format!("{}: not a partition folder", path.display());
-        match LogDir::open(path) {
+        let mut text = format!("{}: not a partition folder", folder.path().display());
+        match LogDir::in_folder(folder) {
             Ok(dir) => {
                 if let Some(one) = dir.folders.first() {
                     text = format!("{text}; {} is one", one.path.display());

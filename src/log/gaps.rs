@@ -11,7 +11,7 @@
 //!
 //! The last is for a folder that was copied without its log dir.
 
-use super::dir::{CLEANER, dir_above, read_parsed};
+use super::dir::{CLEANER, read_parsed_in};
 use super::listing;
 use crate::format::batch::BatchHeader;
 use crate::format::checkpoint::parse_offsets;
@@ -30,8 +30,9 @@ pub(crate) fn may_be_compacted(folder: &Folder, name: &TopicPartition, to: Offse
 
 /// Returns whether the cleaner has been at the partition.
 fn is_cleaned(folder: &Folder, name: &TopicPartition) -> bool {
-    let checkpoint = dir_above(folder.path()).join(CLEANER);
-    let offsets = read_parsed(&checkpoint, parse_offsets).ok().flatten();
+    let offsets = read_parsed_in(&*folder.above(), CLEANER, parse_offsets)
+        .ok()
+        .flatten();
     offsets.is_some_and(|offsets| offsets.contains_key(name))
 }
 

@@ -9,9 +9,7 @@
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use super::dir::{
-    DirState, LOG_START, PartitionOffsets, PathKind, dir_above, folder_name, read_parsed,
-};
+use super::dir::{DirState, LOG_START, PartitionOffsets, PathKind, folder_name, read_parsed_in};
 use super::listing;
 use crate::error::{Error, Result};
 use crate::format::checkpoint::{
@@ -74,9 +72,10 @@ impl ListedLog {
     /// # Errors
     /// `Io` if the folder does not exist, `InvalidArgument` if it is not a partition folder, `CorruptRecord` for a
     /// broken swap.
-    pub fn open(path: &Path) -> Result<Self> {
-        let name = PathKind::partition(path)?;
-        Self::open_in(Folder::at(path), name, &DirState::read(&dir_above(path)))
+    pub fn open(folder: Folder) -> Result<Self> {
+        let name = PathKind::partition(&folder)?;
+        let dir = DirState::read(&folder.above());
+        Self::open_in(folder, name, &dir)
     }
 
     /// Opens a partition folder, given what the log dir above says.
@@ -291,7 +290,7 @@ impl ListedLog {
             "{}, which hides every record; starting_offsets=\"oldest\" reads what the files hold",
             self.log_start_offset
         );
-        let checkpoint = dir_above(self.path()).join(LOG_START);
+        let checkpoint = self.folder.above().path_of(LOG_START);
         Error::corrupt_line("log start offset", expected, found).at(&checkpoint)
     }
 
@@ -300,8 +299,7 @@ impl ListedLog {
     /// # Errors
     /// `Io`, or `CorruptIndex` where Kafka would refuse the file.
     pub fn topic_id(&self) -> Result<Option<String>> {
-        let path = self.folder.path_of(PARTITION_METADATA);
-        read_parsed(&path, parse_partition_metadata)
+        read_parsed_in(&*self.folder, PARTITION_METADATA, parse_partition_metadata)
     }
 
     /// The leader epochs as they are on disk.
@@ -309,8 +307,8 @@ impl ListedLog {
     /// # Errors
     /// `Io`, or `CorruptIndex` where Kafka would refuse the file.
     pub fn leader_epochs(&self) -> Result<Vec<EpochEntry>> {
-        let path = self.folder.path_of(LEADER_EPOCH_CHECKPOINT);
-        Ok(read_parsed(&path, parse_epochs)?.unwrap_or_default())
+        let epochs = read_parsed_in(&*self.folder, LEADER_EPOCH_CHECKPOINT, parse_epochs)?;
+        Ok(epochs.unwrap_or_default())
     }
 
     /// Every file of the folder that is not one of its segments' logs, with its length, by name.

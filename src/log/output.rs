@@ -18,6 +18,7 @@ use std::path::{Component, Path, PathBuf};
 use super::dir::{LogDir, holds_partition_files, is_of_log_dir, is_of_partition};
 use crate::error::{Error, Result};
 use crate::format::file_name::FolderName;
+use crate::io::storage::Folder;
 
 /// The note in an output that is not finished: a broker ignores it, and the next run with the same source starts over.
 pub(crate) const UNFINISHED: &str = ".kafkalog-unfinished";
@@ -46,7 +47,7 @@ impl OutputKind {
             is_partition |= is_of_partition(name);
             if FolderName::parse(name).is_some()
                 && entry.path().is_dir()
-                && holds_partition_files(&entry.path())
+                && holds_partition_files(&*Folder::at(entry.path()))
             {
                 partitions = partitions.saturating_add(1);
             }

@@ -53,7 +53,7 @@ impl PartitionLog {
     /// `Io` if the folder does not exist, `InvalidArgument` if it is not a partition folder, `CorruptRecord` for a
     /// broken swap file.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        ListedLog::open(&absolute(path.as_ref())?).map(|listed| Self { listed })
+        ListedLog::open(Folder::at(absolute(path.as_ref())?)).map(|listed| Self { listed })
     }
 
     /// Opens a folder that a listing of its log dir found. `dir` is what the log dir says of its partitions, read once
@@ -223,7 +223,7 @@ impl PartitionLog {
             if !matches!(&answer, Err(error) if error.is_of_the_files()) {
                 break;
             }
-            let now = ListedLog::open(self.path())?;
+            let now = ListedLog::open(self.listed.folder().clone())?;
             let found = closed(&now);
             if found == asked {
                 break;

@@ -130,7 +130,7 @@ fn stand_in(
 
 /// The folder under the name a broker gave it when its topic was deleted.
 fn deleted_folder(folder: &Folder) -> Option<Folder> {
-    if folder.is_there() {
+    if folder.is_folder().is_ok() {
         return None;
     }
     let name = format!("{}.", folder.path().file_name()?.to_str()?);

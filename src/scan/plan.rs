@@ -85,7 +85,7 @@ pub(super) fn ask_all<T>(
         .map(|c| &c.place)
         .collect();
     chosen.retain(|c| c.files.is_empty() || !whole.contains(&c.place));
-    chosen.sort_by(|a, b| (&a.folder, &a.files).cmp(&(&b.folder, &b.files)));
+    chosen.sort_by(|a, b| a.order().cmp(&b.order()));
     no_duplicates(&chosen)?;
     if !options.allow_missing {
         chooser.check_named_exist(&candidates, &chosen)?;
@@ -121,7 +121,7 @@ fn settled<T>(
                 if !candidate.is_named {
                     return Ok(None);
                 }
-                return Err(Error::io(&candidate.folder.path)(source));
+                return Err(Error::io(candidate.folder.path())(source));
             }
             Err(Error::Io { source, .. }) if is_gone(&source) && tries > 0 => {}
             result => return result.map(Some),

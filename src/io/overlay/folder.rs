@@ -43,6 +43,10 @@ impl ReadFolder for Overlay {
         self.origins().base().folder(name)
     }
 
+    fn is_folder(&self) -> Result<bool> {
+        Ok(true)
+    }
+
     fn above(&self) -> Folder {
         self.origins().base().above()
     }

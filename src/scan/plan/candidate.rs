@@ -5,16 +5,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::format::file_name::FolderState;
+use crate::format::file_name::{FolderName, FolderState};
 use crate::io::storage::Folder;
-use crate::log::dir::{DirState, LogDir, PartitionFolder, PathKind, dir_above, folder_name};
+use crate::log::dir::{
+    DirState, LogDir, PartitionFolder, PathKind, dir_above, ensure_partition, folder_name,
+};
 use crate::log::listed::{ListedLog, ensure_holds_records};
 use crate::types::TopicPartition;
 
 /// A partition folder that may be chosen, or some files of one.
 #[derive(Debug)]
 pub(super) struct Candidate {
-    pub(super) folder: PartitionFolder,
+    pub(super) name: FolderName,
+    pub(super) folder: Folder,
     /// Files named by themselves; empty for the whole folder.
     pub(super) files: Vec<String>,
     /// Named by path, not found in a log dir.
@@ -26,16 +29,20 @@ pub(super) struct Candidate {
 
 impl Candidate {
     pub(super) fn open(&self) -> Result<ListedLog> {
-        let PartitionFolder { name, path } = &self.folder;
-        let folder = Folder::at(path);
+        let (name, folder) = (self.name.clone(), self.folder.clone());
         if !self.files.is_empty() {
-            return ListedLog::of_files(folder, name.clone(), &self.files, &self.dir);
+            return ListedLog::of_files(folder, name, &self.files, &self.dir);
         }
-        let log = ListedLog::open_in(folder, name.clone(), &self.dir)?;
+        let log = ListedLog::open_in(folder, name, &self.dir)?;
         if log.segments().is_empty() {
-            self.folder.ensure_partition()?;
+            ensure_partition(&self.folder)?;
         }
         Ok(log)
+    }
+
+    /// Key of its place in a plan: by topic, partition and state.
+    pub(super) fn order(&self) -> (&FolderName, &Path, &[String]) {
+        (&self.name, self.folder.path(), &self.files)
     }
 
     /// Returns whether it is this whole folder.
@@ -44,11 +51,11 @@ impl Candidate {
     }
 
     pub(super) fn is_there(&self) -> bool {
-        self.folder.path.is_dir()
+        self.folder.is_folder().unwrap_or(false)
     }
 
     pub(super) const fn partition(&self) -> &TopicPartition {
-        &self.folder.name.topic_partition
+        &self.name.topic_partition
     }
 }
 
@@ -56,7 +63,8 @@ pub(super) fn candidates(paths: &[PathBuf], include_inactive: bool) -> Result<Ve
     let mut found: Vec<Candidate> = Vec::new();
     let mut seen = HashSet::new();
     for path in paths {
-        let kind = PathKind::of(path)?;
+        let whole = Folder::at(path);
+        let kind = PathKind::of(&whole)?;
         let place = path.canonicalize().map_err(Error::io(path))?;
         // The same place twice is one place.
         if !seen.insert(place.clone()) {
@@ -67,7 +75,7 @@ pub(super) fn candidates(paths: &[PathBuf], include_inactive: bool) -> Result<Ve
         }
         match kind {
             PathKind::LogDir => {
-                let dir = LogDir::open(path)?;
+                let dir = LogDir::in_folder(whole)?;
                 let state = Arc::new(dir.state());
                 let live =
                     |f: &&PartitionFolder| include_inactive || f.name.state == FolderState::Live;
@@ -76,7 +84,8 @@ pub(super) fn candidates(paths: &[PathBuf], include_inactive: bool) -> Result<Ve
                     if seen.insert(place.clone()) {
                         found.push(Candidate {
                             place,
-                            folder: folder.clone(),
+                            name: folder.name.clone(),
+                            folder: dir.folder_of(folder),
                             files: Vec::new(),
                             is_named: false,
                             dir: Arc::clone(&state),
@@ -85,14 +94,12 @@ pub(super) fn candidates(paths: &[PathBuf], include_inactive: bool) -> Result<Ve
                 }
             }
             PathKind::Partition(name) => found.push(Candidate {
-                folder: PartitionFolder {
-                    name,
-                    path: path.clone(),
-                },
+                name,
+                dir: Arc::new(DirState::read(&whole.above())),
+                folder: whole,
                 files: Vec::new(),
                 is_named: true,
                 place,
-                dir: Arc::new(DirState::read(&dir_above(path))),
             }),
             PathKind::File => add_file(&mut found, path)?,
         }
@@ -103,17 +110,19 @@ pub(super) fn candidates(paths: &[PathBuf], include_inactive: bool) -> Result<Ve
 /// Files of one folder are read together.
 fn add_file(found: &mut Vec<Candidate>, path: &Path) -> Result<()> {
     ensure_holds_records(path)?;
-    let folder = dir_above(path);
-    let place = folder.canonicalize().map_err(Error::io(&folder))?;
+    let folder = Folder::at(dir_above(path));
+    let place = folder.path().canonicalize();
+    let place = place.map_err(Error::io(folder.path()))?;
     let together = |c: &&mut Candidate| !c.files.is_empty() && c.place == place;
     if let Some(candidate) = found.iter_mut().find(together) {
         candidate.files.push(folder_name(path));
         return Ok(());
     }
-    let name = PathKind::name_of(&folder);
+    let name = PathKind::name_of(folder.path());
     found.push(Candidate {
-        dir: Arc::new(DirState::read(&dir_above(&folder))),
-        folder: PartitionFolder { name, path: folder },
+        dir: Arc::new(DirState::read(&folder.above())),
+        name,
+        folder,
         files: vec![folder_name(path)],
         is_named: true,
         place,

@@ -142,14 +142,14 @@ fn listed(names: impl Iterator<Item = String>) -> String {
 pub(super) fn no_duplicates(chosen: &[&Candidate]) -> Result<()> {
     let mut seen: BTreeMap<&TopicPartition, &Path> = BTreeMap::new();
     for candidate in chosen {
-        if candidate.folder.name.state != FolderState::Live {
+        if candidate.name.state != FolderState::Live {
             continue;
         }
-        if let Some(first) = seen.insert(candidate.partition(), &candidate.folder.path) {
+        if let Some(first) = seen.insert(candidate.partition(), candidate.folder.path()) {
             return Err(Error::DuplicatePartition {
                 partition: candidate.partition().to_string(),
                 first: first.to_path_buf(),
-                second: candidate.folder.path.clone(),
+                second: candidate.folder.path().to_path_buf(),
             });
         }
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::format::file_name::{CLUSTER_METADATA_TOPIC, FolderState};
 use crate::io::lock::{LogDirLock, PartitionClaim};
-use crate::log::dir::{LogDir, PartitionFolder, PathKind, dir_above};
+use crate::log::dir::{LogDir, PartitionFolder, PathKind, dir_above, ensure_partition};
 
 /// Source of a recovery.
 pub(super) struct RecoverySource {
@@ -49,14 +49,15 @@ impl RecoverySource {
 /// The partition folders that a broker loads; not those being deleted, nor the metadata log, which is loaded by other
 /// rules.
 fn partitions(log_dir: &Path) -> Result<(Vec<PartitionFolder>, Vec<PathBuf>)> {
-    let folders = LogDir::open(log_dir)?.folders().to_vec();
+    let dir = LogDir::open(log_dir)?;
+    let folders = dir.folders().to_vec();
     let (loaded, skipped): (Vec<_>, Vec<_>) = folders.into_iter().partition(|folder| {
         folder.name.state != FolderState::Delete
             && folder.name.topic_partition.topic != CLUSTER_METADATA_TOPIC
     });
     loaded
         .iter()
-        .try_for_each(PartitionFolder::ensure_partition)?;
+        .try_for_each(|each| ensure_partition(&dir.folder_of(each)))?;
     let skipped = skipped.into_iter().map(|folder| folder.path).collect();
     Ok((loaded, skipped))
 }

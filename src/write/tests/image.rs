@@ -292,6 +292,10 @@ impl ReadFolder for Image {
         Folder::at(self.path_of(name))
     }
 
+    fn is_folder(&self) -> Result<bool> {
+        Ok(true)
+    }
+
     fn above(&self) -> Folder {
         Folder::at("")
     }
