@@ -103,6 +103,11 @@ impl ReadFolder for DiskFolder {
         Ok(about.is_dir())
     }
 
+    fn place(&self) -> Result<PathBuf> {
+        let place = self.path.canonicalize();
+        place.map_err(Error::io(&*self.path))
+    }
+
     fn above(&self) -> Folder {
         Folder::new(Self::new(&dir_above(&self.path), &self.disk))
     }

@@ -83,8 +83,8 @@ pub struct FolderEntry<'a> {
 #[derive(Debug)]
 enum EntryOrigin<'a> {
     Disk(DirEntry),
-    /// A file of this folder.
-    File(&'a dyn ReadFolder),
+    /// In this folder, and whether it is a folder.
+    Other(&'a dyn ReadFolder, bool),
 }
 
 impl<'a> FolderEntry<'a> {
@@ -96,11 +96,11 @@ impl<'a> FolderEntry<'a> {
         }
     }
 
-    /// A file of a folder that is not on a disk.
-    pub(crate) fn file(folder: &'a dyn ReadFolder, name: String) -> Self {
+    /// An entry of a folder that is not on a disk.
+    pub(crate) fn new(folder: &'a dyn ReadFolder, name: String, is_folder: bool) -> Self {
         Self {
             name: name.into(),
-            origin: EntryOrigin::File(folder),
+            origin: EntryOrigin::Other(folder, is_folder),
         }
     }
 
@@ -124,7 +124,7 @@ impl<'a> FolderEntry<'a> {
                 entry.file_type().is_ok_and(|kind| kind.is_file())
                     || (self.is_link() && entry.path().is_file())
             }
-            EntryOrigin::File(_) => true,
+            EntryOrigin::Other(_, is_folder) => !is_folder,
         }
     }
 
@@ -136,7 +136,7 @@ impl<'a> FolderEntry<'a> {
                 entry.file_type().is_ok_and(|kind| kind.is_dir())
                     || (self.is_link() && entry.path().is_dir())
             }
-            EntryOrigin::File(_) => false,
+            EntryOrigin::Other(_, is_folder) => *is_folder,
         }
     }
 
@@ -145,7 +145,7 @@ impl<'a> FolderEntry<'a> {
     pub fn is_link(&self) -> bool {
         match &self.origin {
             EntryOrigin::Disk(entry) => entry.file_type().is_ok_and(|kind| kind.is_symlink()),
-            EntryOrigin::File(_) => false,
+            EntryOrigin::Other(..) => false,
         }
     }
 
@@ -168,7 +168,8 @@ impl<'a> FolderEntry<'a> {
                     .and_then(|about| about.is_file().then(|| FileStat::of(&about)).transpose());
                 stat.map_err(|error| Error::io(entry.path())(error))
             }
-            EntryOrigin::File(folder) => folder.stat(&self.text()).map(Some),
+            EntryOrigin::Other(_, true) => Ok(None),
+            EntryOrigin::Other(folder, false) => folder.stat(&self.text()).map(Some),
         };
         match found {
             Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -231,6 +232,14 @@ pub trait ReadFolder: fmt::Debug + Send + Sync {
 
     /// The folder of that name in it, there or not.
     fn folder(&self, name: &str) -> Folder;
+
+    /// The path by which it is known again under other names: on a disk, without links and dots.
+    ///
+    /// # Errors
+    /// `Io`, also where there is no such folder.
+    fn place(&self) -> Result<PathBuf> {
+        Ok(self.path().to_path_buf())
+    }
 
     /// The folder that it is in.
     fn above(&self) -> Folder;

@@ -297,7 +297,7 @@ impl LogDir {
     pub(crate) fn place_of(&self, folder: &PartitionFolder, place: &Path) -> PathBuf {
         match folder.path.file_name() {
             Some(name) if !self.links.contains(&folder.path) => place.join(name),
-            _ => folder.path.canonicalize().unwrap_or_default(),
+            _ => self.folder_of(folder).place().unwrap_or_default(),
         }
     }
 

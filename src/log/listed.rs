@@ -74,7 +74,7 @@ impl ListedLog {
     /// broken swap.
     pub fn open(folder: Folder) -> Result<Self> {
         let name = PathKind::partition(&folder)?;
-        let dir = DirState::read(&folder.above());
+        let dir = DirState::read(folder.above());
         Self::open_in(folder, name, &dir)
     }
 

@@ -38,6 +38,7 @@ use self::chooser::{Chooser, name_only_chosen, no_duplicates};
 use self::ends::start_of;
 use super::range::{PartitionRange, SegmentRange};
 use crate::error::{Error, Result};
+use crate::io::storage::Folder;
 use crate::log::listed::ListedLog;
 use crate::segment::filter::AbortedRange;
 use crate::segment::lookup::SegmentLookup;
@@ -47,6 +48,8 @@ mod candidate;
 mod chooser;
 mod ends;
 mod options;
+#[cfg(test)]
+mod tests;
 
 pub(super) use self::ends::{stable_end_of, transactions_of};
 #[cfg(feature = "python")]
@@ -75,8 +78,18 @@ pub(super) fn ask_all<T>(
     options: &PlanOptions,
     question: impl Fn(&ListedLog, &PlanOptions) -> Result<T>,
 ) -> Result<Vec<T>> {
+    let roots: Vec<Folder> = paths.iter().map(Folder::from).collect();
+    ask_folders(&roots, options, question)
+}
+
+/// As [`ask_all`], in any storage.
+pub(super) fn ask_folders<T>(
+    roots: &[Folder],
+    options: &PlanOptions,
+    question: impl Fn(&ListedLog, &PlanOptions) -> Result<T>,
+) -> Result<Vec<T>> {
     let chooser = Chooser::new(options)?;
-    let candidates = candidates(paths, options.include_inactive)?;
+    let candidates = candidates(roots, options.include_inactive)?;
     let mut chosen: Vec<&Candidate> = candidates.iter().filter(|c| chooser.takes(c)).collect();
     // Files of a folder that is read anyway add nothing.
     let whole: BTreeSet<&PathBuf> = chosen

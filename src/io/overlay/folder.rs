@@ -23,7 +23,7 @@ impl ReadFolder for Overlay {
     fn entries(&self) -> Result<FolderEntries<'_>> {
         let names = self.names().into_iter();
         Ok(Box::new(
-            names.map(|name| Ok(FolderEntry::file(self, name))),
+            names.map(|name| Ok(FolderEntry::new(self, name, false))),
         ))
     }
 

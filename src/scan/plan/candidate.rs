@@ -4,12 +4,10 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::format::file_name::{FolderName, FolderState};
 use crate::io::storage::Folder;
-use crate::log::dir::{
-    DirState, LogDir, PartitionFolder, PathKind, dir_above, ensure_partition, folder_name,
-};
+use crate::log::dir::{DirState, LogDir, PartitionFolder, PathKind, ensure_partition, folder_name};
 use crate::log::listed::{ListedLog, ensure_holds_records};
 use crate::types::TopicPartition;
 
@@ -59,13 +57,12 @@ impl Candidate {
     }
 }
 
-pub(super) fn candidates(paths: &[PathBuf], include_inactive: bool) -> Result<Vec<Candidate>> {
+pub(super) fn candidates(roots: &[Folder], include_inactive: bool) -> Result<Vec<Candidate>> {
     let mut found: Vec<Candidate> = Vec::new();
     let mut seen = HashSet::new();
-    for path in paths {
-        let whole = Folder::at(path);
-        let kind = PathKind::of(&whole)?;
-        let place = path.canonicalize().map_err(Error::io(path))?;
+    for root in roots {
+        let kind = PathKind::of(root)?;
+        let place = root.place()?;
         // The same place twice is one place.
         if !seen.insert(place.clone()) {
             if let Some(known) = found.iter_mut().find(|c| c.is_all_of(&place)) {
@@ -75,7 +72,7 @@ pub(super) fn candidates(paths: &[PathBuf], include_inactive: bool) -> Result<Ve
         }
         match kind {
             PathKind::LogDir => {
-                let dir = LogDir::in_folder(whole)?;
+                let dir = LogDir::in_folder(root.clone())?;
                 let state = Arc::new(dir.state());
                 let live =
                     |f: &&PartitionFolder| include_inactive || f.name.state == FolderState::Live;
@@ -95,35 +92,35 @@ pub(super) fn candidates(paths: &[PathBuf], include_inactive: bool) -> Result<Ve
             }
             PathKind::Partition(name) => found.push(Candidate {
                 name,
-                dir: Arc::new(DirState::read(&whole.above())),
-                folder: whole,
+                dir: Arc::new(DirState::read(root.above())),
+                folder: root.clone(),
                 files: Vec::new(),
                 is_named: true,
                 place,
             }),
-            PathKind::File => add_file(&mut found, path)?,
+            PathKind::File => add_file(&mut found, root)?,
         }
     }
     Ok(found)
 }
 
 /// Files of one folder are read together.
-fn add_file(found: &mut Vec<Candidate>, path: &Path) -> Result<()> {
-    ensure_holds_records(path)?;
-    let folder = Folder::at(dir_above(path));
-    let place = folder.path().canonicalize();
-    let place = place.map_err(Error::io(folder.path()))?;
+fn add_file(found: &mut Vec<Candidate>, file: &Folder) -> Result<()> {
+    ensure_holds_records(file.path())?;
+    let file_name = folder_name(file.path());
+    let folder = file.above();
+    let place = folder.place()?;
     let together = |c: &&mut Candidate| !c.files.is_empty() && c.place == place;
     if let Some(candidate) = found.iter_mut().find(together) {
-        candidate.files.push(folder_name(path));
+        candidate.files.push(file_name);
         return Ok(());
     }
     let name = PathKind::name_of(folder.path());
     found.push(Candidate {
-        dir: Arc::new(DirState::read(&folder.above())),
+        dir: Arc::new(DirState::read(folder.above())),
         name,
         folder,
-        files: vec![folder_name(path)],
+        files: vec![file_name],
         is_named: true,
         place,
     });

@@ -270,7 +270,7 @@ impl ReadFolder for Image {
         let names: Vec<_> = self.device().now.keys().cloned().collect();
         let names = names.into_iter();
         Ok(Box::new(
-            names.map(|name| Ok(FolderEntry::file(self, name))),
+            names.map(|name| Ok(FolderEntry::new(self, name, false))),
         ))
     }
 
