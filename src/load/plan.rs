@@ -85,14 +85,14 @@ impl Plan {
     }
 
     /// Plans that the log is opened for writing: the active segment's indexes are cut to their entries, so that the
-    /// next opening sees how many there are, and restores the full length.
+    /// next opening sees how many there are, and restores the full length. Does nothing to a log that was not loaded.
     ///
     /// # Errors
     /// `Io`.
     pub fn hand_over(&mut self) -> Result<()> {
         match self.segments.active_mut() {
-            Some(active) => active.trim_indexes(),
-            None => Ok(()),
+            Some(active) if self.outcome.is_ok() => active.trim_indexes(),
+            _ => Ok(()),
         }
     }
 

@@ -31,23 +31,23 @@ impl WritableLog {
         now_ms: TimestampMs,
     ) -> Result<Self> {
         options.disk.create_folders(folder)?;
-        if plan.outcome.is_ok() {
-            plan.hand_over()?;
-        }
+        plan.hand_over()?;
         // What a broker would have done before it refused to load is done too.
         plan.apply(&options.disk)?;
         let deleted = plan.deleted().to_vec();
         let storage = DiskFolder::new(folder, &options.disk);
         let epochs = LeaderEpochs::load(folder, options.disk.clone())?;
-        let mut log = Self::from_loaded(storage, options, (plan.outcome?, epochs), now_ms)?;
+        let loaded = LoadedLog {
+            epochs,
+            ..plan.outcome?
+        };
+        let mut log = Self::from_loaded(storage, options, loaded, now_ms)?;
         for name in deleted {
             log.delete_later(&name, now_ms);
         }
         Ok(log)
     }
-}
 
-impl WritableLog {
     /// Opens for writing what a plan left in the folder that it was written to; the high watermark is at the log start.
     ///
     /// # Errors
@@ -55,40 +55,30 @@ impl WritableLog {
     pub(crate) fn open_written(
         folder: &Path,
         options: WriteOptions,
-        loaded: LoadedLog,
+        mut loaded: LoadedLog,
         now_ms: TimestampMs,
     ) -> Result<Self> {
-        let epochs = LeaderEpochs::load(folder, options.disk.clone())?;
+        loaded.epochs = LeaderEpochs::load(folder, options.disk.clone())?;
         let storage = DiskFolder::new(folder, &options.disk);
-        Self::from_loaded(storage, options, (loaded, epochs), now_ms)
+        Self::from_loaded(storage, options, loaded, now_ms)
     }
 }
 
 impl WritableLog<Overlay> {
-    /// Opens what a plan leaves, and does not carry it out: what is done to the log is done to the plan's folder. Of files
-    /// that are written under names with the end `counted` only the length is kept.
+    /// Opens what a plan leaves, and does not carry it out: what is done to the log is done to the plan's folder. Of
+    /// cleaned segments only the length is kept.
     ///
     /// # Errors
     /// As [`WritableLog::open_planned`].
     pub(crate) fn open_dry(
         mut plan: Plan,
         options: WriteOptions,
-        counted: &'static str,
         now_ms: TimestampMs,
     ) -> Result<Self> {
-        if plan.outcome.is_ok() {
-            plan.hand_over()?;
-        }
-        let deleted = plan.deleted().to_vec();
+        plan.hand_over()?;
         let (folder, outcome) = plan.into_folder();
-        folder.never_apply(counted);
-        let loaded = outcome?;
-        let epochs = loaded.epochs.clone();
-        let mut log = Self::from_loaded(folder, options, (loaded, epochs), now_ms)?;
-        for name in deleted {
-            log.delete_later(&name, now_ms);
-        }
-        Ok(log)
+        folder.never_apply(".log.cleaned");
+        Self::from_loaded(folder, options, outcome?, now_ms)
     }
 }
 
@@ -98,7 +88,7 @@ impl<S: Storage + 'static> WritableLog<S> {
     pub(super) fn from_loaded(
         storage: S,
         mut options: WriteOptions,
-        (loaded, epochs): (LoadedLog, LeaderEpochs),
+        loaded: LoadedLog,
         now_ms: TimestampMs,
     ) -> Result<Self> {
         let settings = next_settings(&mut options);
@@ -131,7 +121,7 @@ impl<S: Storage + 'static> WritableLog<S> {
             high_watermark: start,
             first_unstable: None,
             last_flush_ms: now_ms,
-            epochs,
+            epochs: loaded.epochs,
             producers: loaded.producers.kept_in(snapshots),
             deleted: Vec::new(),
             failure: None,

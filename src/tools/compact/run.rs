@@ -323,7 +323,7 @@ impl Compaction<'_> {
         plan: Plan,
     ) -> Result<PartitionCompaction> {
         let how = self.write_options(loaded);
-        let mut log = WritableLog::open_dry(plan, how, ".log.cleaned", self.options.now_ms)?;
+        let mut log = WritableLog::open_dry(plan, how, self.options.now_ms)?;
         log.update_high_watermark(log.log_end_offset())?;
         self.compact_log(cleaner, loaded, &mut log)
     }

@@ -72,8 +72,7 @@ impl Written {
     fn open(plan: Plan, options: WriteOptions, bytes: Vec<u8>) -> Self {
         let (image, loaded) = carried_out(plan);
         let end = (loaded.log_end_offset, bytes.len());
-        let epochs = LeaderEpochs::in_memory(&[]).unwrap();
-        let log = WritableLog::from_loaded(image.clone(), options, (loaded, epochs), NOW_MS);
+        let log = WritableLog::from_loaded(image.clone(), options, loaded, NOW_MS);
         Self {
             log: log.unwrap(),
             image,
