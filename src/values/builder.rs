@@ -24,34 +24,34 @@ const MAX_LENGTH: usize = i32::MAX.unsigned_abs() as usize;
 pub(crate) enum Builder {
     /// Rows without values.
     Null(usize),
-    Boolean(Flags),
-    Int32(Numbers<i32>),
-    Int64(Numbers<i64>),
-    UInt32(Numbers<u32>),
-    UInt64(Numbers<u64>),
-    Float32(Numbers<f32>),
-    Float64(Numbers<f64>),
-    Decimal128(Numbers<i128>),
-    Decimal256(Numbers<i256>),
+    Boolean(BooleanBuilder),
+    Int32(NumberBuilder<i32>),
+    Int64(NumberBuilder<i64>),
+    UInt32(NumberBuilder<u32>),
+    UInt64(NumberBuilder<u64>),
+    Float32(NumberBuilder<f32>),
+    Float64(NumberBuilder<f64>),
+    Decimal128(NumberBuilder<i128>),
+    Decimal256(NumberBuilder<i256>),
     /// `Utf8` or `Binary`.
-    Bytes(Texts),
+    Bytes(BytesBuilder),
     /// `FixedSizeBinary`
-    Fixed(FixedBytes),
+    Fixed(FixedBuilder),
     /// `List`, or `Map`, whose item is a struct of key and value.
-    List(Lists),
-    Struct(Structs),
+    List(ListBuilder),
+    Struct(StructBuilder),
 }
 
 /// Booleans.
 #[derive(Debug)]
-pub(crate) struct Flags {
+pub(crate) struct BooleanBuilder {
     values: BooleanBufferBuilder,
     nulls: NullBufferBuilder,
 }
 
-/// Numbers of one width: integers, floats, decimals, dates, times, timestamps.
+/// NumberBuilder of one width: integers, floats, decimals, dates, times, timestamps.
 #[derive(Debug)]
-pub(crate) struct Numbers<T> {
+pub(crate) struct NumberBuilder<T> {
     data_type: DataType,
     values: Vec<T>,
     nulls: NullBufferBuilder,
@@ -59,7 +59,7 @@ pub(crate) struct Numbers<T> {
 
 /// Text or bytes.
 #[derive(Debug)]
-pub(crate) struct Texts {
+pub(crate) struct BytesBuilder {
     data_type: DataType,
     bytes: Vec<u8>,
     /// One more than rows.
@@ -69,16 +69,16 @@ pub(crate) struct Texts {
 
 /// Byte strings of one width.
 #[derive(Debug)]
-pub(crate) struct FixedBytes {
+pub(crate) struct FixedBuilder {
     width: usize,
     data_type: DataType,
     bytes: Vec<u8>,
     nulls: NullBufferBuilder,
 }
 
-/// Lists or maps.
+/// ListBuilder or maps.
 #[derive(Debug)]
-pub(crate) struct Lists {
+pub(crate) struct ListBuilder {
     data_type: DataType,
     item: Box<Builder>,
     /// One more than rows.
@@ -86,9 +86,9 @@ pub(crate) struct Lists {
     nulls: NullBufferBuilder,
 }
 
-/// Structs.
+/// StructBuilder.
 #[derive(Debug)]
-pub(crate) struct Structs {
+pub(crate) struct StructBuilder {
     fields: Fields,
     children: Vec<Builder>,
     rows: usize,
@@ -110,7 +110,7 @@ fn offset(length: usize, what: &str) -> std::result::Result<i32, Undecoded> {
     i32::try_from(length).map_err(|_| too_large(what))
 }
 
-impl Flags {
+impl BooleanBuilder {
     #[inline]
     pub(crate) fn push(&mut self, value: bool) {
         self.values.append(value);
@@ -118,7 +118,7 @@ impl Flags {
     }
 }
 
-impl<T: Copy + Default> Numbers<T> {
+impl<T: Copy + Default> NumberBuilder<T> {
     #[inline]
     pub(crate) fn push(&mut self, value: T) {
         self.values.push(value);
@@ -145,7 +145,7 @@ impl<T: Copy + Default> Numbers<T> {
     }
 }
 
-impl<T: ArrowNativeType> Numbers<T> {
+impl<T: ArrowNativeType> NumberBuilder<T> {
     fn finish(&mut self) -> ArrayDataBuilder {
         let values = mem::take(&mut self.values);
         ArrayData::builder(self.data_type.clone())
@@ -155,7 +155,7 @@ impl<T: ArrowNativeType> Numbers<T> {
     }
 }
 
-impl Texts {
+impl BytesBuilder {
     /// Appends bytes; of a column of text, bytes that are UTF-8.
     ///
     /// # Errors
@@ -183,7 +183,7 @@ impl Texts {
     }
 }
 
-impl FixedBytes {
+impl FixedBuilder {
     /// Appends a value of the column's width; anything else is a fault of the caller.
     ///
     /// # Errors
@@ -209,8 +209,8 @@ impl FixedBytes {
     }
 }
 
-impl Lists {
-    /// The column of the items. After the items of a row comes [`Lists::close`].
+impl ListBuilder {
+    /// The column of the items. After the items of a row comes [`ListBuilder::close`].
     #[inline]
     pub(crate) fn item(&mut self) -> &mut Builder {
         &mut self.item
@@ -234,8 +234,8 @@ impl Lists {
     }
 }
 
-impl Structs {
-    /// The columns of the fields. After every child got its value comes [`Structs::close`].
+impl StructBuilder {
+    /// The columns of the fields. After every child got its value comes [`StructBuilder::close`].
     #[inline]
     pub(crate) fn children(&mut self) -> &mut [Builder] {
         &mut self.children
@@ -274,7 +274,7 @@ impl Builder {
     pub(crate) fn try_new(data_type: &DataType) -> Result<Self> {
         let nulls = || NullBufferBuilder::new(0);
         let list = |item: &FieldRef| -> Result<Self> {
-            Ok(Self::List(Lists {
+            Ok(Self::List(ListBuilder {
                 data_type: data_type.clone(),
                 item: Box::new(Self::try_new(item.data_type())?),
                 offsets: vec![0],
@@ -283,36 +283,36 @@ impl Builder {
         };
         Ok(match data_type {
             DataType::Null => Self::Null(0),
-            DataType::Boolean => Self::Boolean(Flags {
+            DataType::Boolean => Self::Boolean(BooleanBuilder {
                 values: BooleanBufferBuilder::new(0),
                 nulls: nulls(),
             }),
             DataType::Int32 | DataType::Date32 | DataType::Time32(_) => {
-                Self::Int32(Numbers::new(data_type))
+                Self::Int32(NumberBuilder::new(data_type))
             }
             DataType::Int64 | DataType::Time64(_) | DataType::Timestamp(..) => {
-                Self::Int64(Numbers::new(data_type))
+                Self::Int64(NumberBuilder::new(data_type))
             }
-            DataType::UInt32 => Self::UInt32(Numbers::new(data_type)),
-            DataType::UInt64 => Self::UInt64(Numbers::new(data_type)),
-            DataType::Float32 => Self::Float32(Numbers::new(data_type)),
-            DataType::Float64 => Self::Float64(Numbers::new(data_type)),
-            DataType::Decimal128(..) => Self::Decimal128(Numbers::new(data_type)),
-            DataType::Decimal256(..) => Self::Decimal256(Numbers::new(data_type)),
-            DataType::Utf8 | DataType::Binary => Self::Bytes(Texts {
+            DataType::UInt32 => Self::UInt32(NumberBuilder::new(data_type)),
+            DataType::UInt64 => Self::UInt64(NumberBuilder::new(data_type)),
+            DataType::Float32 => Self::Float32(NumberBuilder::new(data_type)),
+            DataType::Float64 => Self::Float64(NumberBuilder::new(data_type)),
+            DataType::Decimal128(..) => Self::Decimal128(NumberBuilder::new(data_type)),
+            DataType::Decimal256(..) => Self::Decimal256(NumberBuilder::new(data_type)),
+            DataType::Utf8 | DataType::Binary => Self::Bytes(BytesBuilder {
                 data_type: data_type.clone(),
                 bytes: Vec::new(),
                 offsets: vec![0],
                 nulls: nulls(),
             }),
-            DataType::FixedSizeBinary(width) => Self::Fixed(FixedBytes {
+            DataType::FixedSizeBinary(width) => Self::Fixed(FixedBuilder {
                 width: usize::try_from(*width).unwrap_or_default(),
                 data_type: data_type.clone(),
                 bytes: Vec::new(),
                 nulls: nulls(),
             }),
             DataType::List(item) | DataType::Map(item, _) => list(item)?,
-            DataType::Struct(fields) => Self::Struct(Structs {
+            DataType::Struct(fields) => Self::Struct(StructBuilder {
                 fields: fields.clone(),
                 children: fields
                     .iter()

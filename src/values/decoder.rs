@@ -19,7 +19,7 @@ pub(crate) struct SchemaText<'a> {
 /// Index of a compiled writer schema in its decoder.
 pub(crate) type ProgramId = usize;
 
-/// What follows the framing of a payload.
+/// The part of a payload after its framing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Body<'a> {
     pub(crate) bytes: &'a [u8],

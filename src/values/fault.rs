@@ -1,8 +1,8 @@
-//! Why a payload has no value.
+//! Reasons for which a payload has no value.
 
 use std::fmt::{self, Display};
 
-/// What is wrong with a payload, its schema, or both together.
+/// The kind of a fault in a payload, in its schema, or in both together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Cause {
     /// No known framing.
@@ -61,10 +61,10 @@ impl Cause {
 ///
 /// One pointer, so that the results of hot loops stay small.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Undecoded(Box<Reason>);
+pub(crate) struct Undecoded(Box<UndecodedReason>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Reason {
+struct UndecodedReason {
     cause: Cause,
     /// Byte in the payload, where the fault has one.
     position: Option<usize>,
@@ -85,7 +85,7 @@ impl Undecoded {
     }
 
     fn of(cause: Cause, position: Option<usize>, text: &dyn Display) -> Self {
-        Self(Box::new(Reason {
+        Self(Box::new(UndecodedReason {
             cause,
             position,
             text: text.to_string(),
@@ -107,7 +107,7 @@ impl Undecoded {
 
 impl Display for Undecoded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Reason {
+        let UndecodedReason {
             cause,
             position,
             text,

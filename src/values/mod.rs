@@ -2,7 +2,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`fault`] | why a payload has no value |
+//! | [`fault`] | reasons for which a payload has no value |
 //! | [`decoder`] | the trait of all formats: schemas compiled to programs, payloads decoded into a column |
 //! | [`builder`] | Arrow columns of any type, from which the last rows can be removed again |
 //!
