@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from abc import ABC, abstractmethod
 from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 _UNITS = ("kB", "MB", "GB", "TB")
 _STEP = 1000
+# What a terminal would act on, or a line would end at: escaped.
+_CONTROL = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029\\u202a-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
 
 
 def size(octets: int) -> str:
@@ -32,6 +35,13 @@ def size(octets: int) -> str:
 def count(number: int, noun: str) -> str:
     """Write a number with its noun, as ``1 segment`` and ``2 segments``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def printable(text: str) -> str:
+    """Return text for a line: control characters are escaped."""
+    if text.isprintable():
+        return text
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def short_list(names: Sequence[str], most: int = 5) -> str:

@@ -15,7 +15,10 @@ import re
 import time
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _NAIVE_EPOCH = _EPOCH.replace(tzinfo=None)
@@ -105,6 +108,16 @@ def format_time(millis: int | None) -> str | None:
     seconds, rest = divmod(rest, 1000)
     minutes, seconds = divmod(seconds, 60)
     return f"{_hour(hours)}{minutes:02d}:{seconds:02d}.{rest:03d}Z"
+
+
+def with_millis(table: pa.Table) -> pa.Table:
+    """Return times in milliseconds: a datetime ends with the year 9999, a timestamp of Kafka does not."""
+    import pyarrow as pa
+
+    for n, column in enumerate(table.schema):
+        if pa.types.is_timestamp(column.type):
+            table = table.set_column(n, column.name, table.column(n).cast(pa.int64()))
+    return table
 
 
 # Tables have a time or two in each row, and Python's own formatting takes three times as long.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 from collections.abc import Mapping
 from functools import cache
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkalog import _arguments, _core, _reprs
 from kafkalog._loose import Loose
-from kafkalog._times import parse_time
+from kafkalog._times import parse_time, with_millis
 from kafkalog.errors import InternalError, KafkaLogError, UnknownTopicOrPartitionError
 from kafkalog.log import LogDir, PartitionFolder, PartitionLog, PartitionOpener, partition_at
 
@@ -415,8 +414,6 @@ def described(error: KafkaLogError | OSError) -> tuple[str, int]:
     return cell(" ".join(text.replace('on_corrupt="skip"', "--on-corrupt skip").split())), code
 
 
-# What a terminal would act on, or a line would end at: escaped in tables.
-_CONTROL = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029\\u202a-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
 # Longer cells are cut: they would push every other column off the screen.
 _WIDEST = 80
 # A column is as wide as its widest cell up to here, or as most of them: others push only what follows in their line.
@@ -425,8 +422,7 @@ _WIDE = 40
 
 def cell(text: str, most: int | None = None) -> str:
     """Return text for a line: control characters are escaped, and the middle of long text is cut."""
-    if not text.isprintable():
-        text = _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    text = _reprs.printable(text)
     if most is not None and len(text) > most:
         head = most * 2 // 3
         text = f"{text[:head]}...{text[head + 3 - most :]}"
@@ -515,12 +511,7 @@ def json_line(fields: dict[str, Any]) -> None:
 
 def rows_of(table: pa.Table) -> list[dict[str, Any]]:
     """Return the rows with times in milliseconds: a datetime ends with the year 9999, a record's timestamp does not."""
-    import pyarrow as pa
-
-    for n, column in enumerate(table.schema):
-        if pa.types.is_timestamp(column.type):
-            table = table.set_column(n, column.name, table.column(n).cast(pa.int64()))
-    return table.to_pylist()
+    return with_millis(table).to_pylist()
 
 
 @cache

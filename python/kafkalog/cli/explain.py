@@ -10,7 +10,6 @@ from kafkalog.cli import _common
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable
 
 
 EPILOG = """\
@@ -22,35 +21,6 @@ examples:
   kafkalog explain /data/kafka-logs
   kafkalog explain /data/kafka-logs --config retention.ms=86400000
   kafkalog explain /data/kafka-logs/orders-0 --now 2026-12-01T00:00:00Z -J"""
-
-# Reasons that retain a segment for ever, and what would change that.
-_ADVICE = {
-    "unlimited": "neither retention.ms nor retention.bytes is set; set one of them",
-    "size": "only retention.bytes is set, and not exceeded; lower it, or set retention.ms",
-    "high_watermark": "above the high watermark, not replicated; see to the other replicas",
-    "tiered_storage": "tiered storage: deleted after its upload",
-}
-# What brokers keep there is lost by retention, and they take no kafka-delete-records for most of it
-# (ReplicaManager.deleteRecordsOnLocalLog).
-_INTERNAL = {
-    "__consumer_offsets": "offsets go by offsets.retention.minutes; retention would lose those in use",
-    "__transaction_state": "ids go by transactional.id.expiration.ms; retention would lose those in use",
-    "__share_group_state": "brokers prune it (share.coordinator.state.topic.prune.interval.ms); leave it as it is",
-    "__remote_log_metadata": "has to be kept as long as tiered segments (remote.log.metadata.topic.retention.ms)",
-}
-_PINS = {
-    "future_timestamp": "is in the future",
-    "microseconds": "is in microseconds: correct the producer",
-    "nanoseconds": "is in nanoseconds: correct the producer",
-    "seconds": "is in seconds: correct the producer",
-}
-# What the cleaner does not look at, and until when.
-_UNCLEANABLE = {
-    "active": "in active segments, which are compacted after they are rolled (segment.ms, segment.bytes)",
-    "min_lag": "younger than min.compaction.lag.ms",
-    "open_transaction": "at or after an open transaction",
-    "high_watermark": "above the high watermark, not replicated; see to the other replicas",
-}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -128,6 +98,8 @@ class _Topic:
 
 
 def _print_topics(rows: list[dict[str, Any]]) -> None:
+    from kafkalog.tools.advice import advice
+
     topics: dict[str, _Topic] = {}
     for row in rows:
         topics.setdefault(row["topic"], _Topic()).add(row)
@@ -141,79 +113,13 @@ def _print_topics(rows: list[dict[str, Any]]) -> None:
         source = ", ".join(sorted(topic.sources))
         lines.append([name, topic.size, topic.free, following, when, rest, topic.kept, topic.cleanable, source])
     _common.table(head, lines, right=("BYTES", "FREE NOW", "NEXT", "KEPT", "TO COMPACT"))
-    advice = list(dict.fromkeys(_advice(rows)))
+    told = list(dict.fromkeys(advice(rows)))
     if any(topic.free for topic in topics.values()):
         print("\nfreed now: at the broker's next check, or by kafkalog retain into a new log dir")
-    elif advice:
+    elif told:
         print()
-    for line in advice:
+    for line in told:
         print(line)
-
-
-def _advice(rows: list[dict[str, Any]]) -> Iterable[str]:
-    """Name what retains bytes that nothing removes, and what would free them."""
-    kept: dict[tuple[str, str], int] = {}
-    compacted: dict[str, list[dict[str, Any]]] = {}
-    seconds: dict[str, int] = {}
-    for row in rows:
-        partition = f"{row['topic']}-{row['partition']}"
-        if row["pinReason"] == "seconds" and row["retention"] == "deletable":
-            seconds[partition] = seconds.get(partition, 0) + row["size"]
-        elif row["pinReason"] in _PINS:
-            until = "until then raise the log start above it with kafka-delete-records, or set retention.bytes"
-            yield (
-                f"{partition}: the timestamp of offset {row['pinOffset']} ({format_time(row['pinTimestamp'])}) "
-                f"{_PINS[row['pinReason']]}" + ("" if row["topic"] in _INTERNAL else f"; {until}")
-            )
-        elif row["pinReason"] == "open_transaction":
-            yield (
-                f"{partition}: producer {row['pinProducerId']} has had a transaction open since offset "
-                f"{row['pinOffset']}; nothing after it is compacted: end it with kafka-transactions abort "
-                f"--topic {row['topic']} --partition {row['partition']} --start-offset {row['pinOffset']}"
-            )
-        if row["heldBy"] == "cleanup_policy":
-            compacted.setdefault(row["topic"], []).append(row)
-        elif row["heldBy"] in _ADVICE and row["size"]:
-            key = (row["topic"], row["heldBy"])
-            kept[key] = kept.get(key, 0) + row["size"]
-    for partition, size in seconds.items():
-        yield (
-            f"{partition}: timestamps of {size} bytes are in seconds: correct the producer; brokers take them for "
-            "January 1970, and delete the segments at their next check unless retention.ms is -1"
-        )
-    for (topic, hold), size in kept.items():
-        yield f"{topic}: {size} bytes: {_INTERNAL.get(topic, _ADVICE[hold])}"
-    for topic, some in compacted.items():
-        yield from _compacted(topic, some)
-
-
-def _compacted(topic: str, rows: list[dict[str, Any]]) -> Iterable[str]:
-    """Say what compaction has to do in a topic that nothing else makes smaller, and why it was not done."""
-    size = sum(row["size"] for row in rows)
-    dirty = sum(row["size"] for row in rows if row["compaction"] == "dirty")
-    yield (
-        f"{topic}: {size} bytes: only compaction makes it smaller; brokers refuse kafka-delete-records here; "
-        + _INTERNAL.get(topic, "delete in cleanup.policy would lose the last records of old keys, too")
-    )
-    due = {row["partition"] for row in rows if row["compactionDue"]}
-    if due:
-        never = {row["partition"] for row in rows if row["compactedTo"] is None} & due
-        yield (
-            f"{topic}: {dirty} of {size} bytes are dirty, and {len(due)} partition(s) due for compaction: the cleaner "
-            "is not running or not keeping up"
-            + (f" ({len(never)} of them it has never compacted)" if never else "")
-            + "; see log-cleaner.log, the metrics uncleanable-partitions-count and time-since-last-run-ms, "
-            "log.cleaner.enable and log.cleaner.threads"
-        )
-    elif dirty:
-        yield (
-            f"{topic}: {dirty} of {size} bytes are dirty, in no partition enough for the cleaner: lower "
-            "min.cleanable.dirty.ratio or max.compaction.lag.ms to have them compacted"
-        )
-    for hold, text in _UNCLEANABLE.items():
-        held = sum(row["size"] for row in rows if row["compactionHeldBy"] == hold)
-        if held:
-            yield f"{topic}: {held} of {size} bytes are {text}"
 
 
 def _print_segments(rows: list[dict[str, Any]]) -> None:

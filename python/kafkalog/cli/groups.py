@@ -62,12 +62,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the groups; those that are requested and do not exist are reported."""
     from kafkalog import tables
+    from kafkalog.tables._described import offsets_of, states_of
 
     found = tables.consumer_groups(arguments.path, on_corrupt="skip")
     shown, members = [found], _common.rows_of(found)
     members, code = _common.only_named(members, "group", arguments.group, "group", arguments.path)
     if arguments.state:
-        _common.print_rows(_STATE, _states(members), _NUMBERS, as_json=arguments.json)
+        _common.print_rows(_STATE, states_of(members), _NUMBERS, as_json=arguments.json)
     elif arguments.members:
         rows = [row for row in members if arguments.json or row["memberId"] is not None]
         _common.print_rows(_MEMBERS, rows, _NUMBERS, as_json=arguments.json)
@@ -76,35 +77,9 @@ def run(arguments: argparse.Namespace) -> int:
         lag = _common.rows_of(shown[-1])
         if arguments.group:
             lag = [row for row in lag if row["group"] in arguments.group]
-        _common.print_rows(_OFFSETS, _offsets(members, lag), _NUMBERS, as_json=arguments.json)
+        _common.print_rows(_OFFSETS, offsets_of(members, lag), _NUMBERS, as_json=arguments.json)
     return max(code, _common.print_partial(*shown))
-
-
-def _states(members: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return a row for each group, with the number of its members."""
-    found: dict[str, dict[str, Any]] = {}
-    for row in members:
-        fields = {name: row[name] for name in _STATE.values() if name != "members"}
-        found.setdefault(row["group"], {**fields, "members": 0})["members"] += row["memberId"] is not None
-    return list(found.values())
 
 
 def _assigned(assignment: Iterable[dict[str, Any]]) -> str | None:
     return ",".join(f"{each['topic']}({','.join(map(str, each['partitions']))})" for each in assignment) or None
-
-
-def _offsets(members: list[dict[str, Any]], lag: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Join offsets with members: a partition without an offset has a row if a member has it."""
-    owners = {
-        (row["group"], each["topic"], partition): row
-        for row in members
-        for each in row["assignment"] or ()
-        for partition in each["partitions"]
-    }
-    known = {(row["group"], row["topic"], row["partition"]): row for row in lag}
-    rows = []
-    for place in sorted({*owners, *known}):
-        row = dict(zip(("group", "topic", "partition"), place, strict=True))
-        row |= {name: known.get(place, {}).get(name) for name in ("offset", "logEndOffset", "lag")}
-        rows.append(row | {name: owners.get(place, {}).get(name) for name in ("memberId", "clientHost", "clientId")})
-    return rows
