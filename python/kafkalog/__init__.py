@@ -7,45 +7,43 @@ them. ``kafkalog.tables`` decodes internal topics, ``kafkalog.spark`` reads and 
 
 from typing import TYPE_CHECKING
 
-from kafkalog._core import __version__, build_profile
-from kafkalog.config import LogConfig
-from kafkalog.engines import dataset, scan_polars
-from kafkalog.errors import (
-    CorruptIndexError,
-    CorruptRecordError,
-    InternalError,
-    InvalidRecordError,
-    KafkaLogError,
-    LogLockedError,
-    OffsetOutOfRangeError,
-    UnknownTopicOrPartitionError,
-    UnsupportedFormatError,
-)
-from kafkalog.index import (
-    AbortedTransaction,
-    OffsetIndex,
-    OffsetPosition,
-    TimeIndex,
-    TimestampOffset,
-    TransactionIndex,
-)
-from kafkalog.log import (
-    LeaderEpoch,
-    LogDir,
-    Lookup,
-    OffsetAndTimestamp,
-    PartitionFolder,
-    PartitionLog,
-    PartitionOffset,
-    SegmentInfo,
-)
-from kafkalog.options import ReadOptions
-from kafkalog.partitioner import partition_for_key
-from kafkalog.reader import RecordReader, read_table, scan, scan_batches
-from kafkalog.writer import AppendInfo, LogWriter, Record
-
 if TYPE_CHECKING:
     from kafkalog import spark, tables
+    from kafkalog._core import __version__, build_profile
+    from kafkalog.config import LogConfig
+    from kafkalog.engines import dataset, scan_polars
+    from kafkalog.errors import (
+        CorruptIndexError,
+        CorruptRecordError,
+        InternalError,
+        InvalidRecordError,
+        KafkaLogError,
+        LogLockedError,
+        OffsetOutOfRangeError,
+        UnknownTopicOrPartitionError,
+        UnsupportedFormatError,
+    )
+    from kafkalog.index import (
+        AbortedTransaction,
+        OffsetIndex,
+        OffsetPosition,
+        TimeIndex,
+        TimestampOffset,
+        TransactionIndex,
+    )
+    from kafkalog.log import (
+        LeaderEpoch,
+        LogDir,
+        Lookup,
+        OffsetAndTimestamp,
+        PartitionFolder,
+        PartitionLog,
+        PartitionOffset,
+        SegmentInfo,
+    )
+    from kafkalog.options import ReadOptions
+    from kafkalog.partitioner import partition_for_key
+    from kafkalog.reader import RecordReader, read_table, scan, scan_batches
     from kafkalog.rescue import rescue
     from kafkalog.rescue.model import RescuePlan, RescueReport
     from kafkalog.tools import (
@@ -73,6 +71,7 @@ if TYPE_CHECKING:
         truncate,
         verify,
     )
+    from kafkalog.writer import AppendInfo, LogWriter, Record
 
 __all__ = [
     "AbortedTransaction",
@@ -143,22 +142,55 @@ __all__ = [
 ]
 
 
-# Imported on first use, as are the tools: what many programs never need takes longer than the rest.
+# Everything is imported on first use: `kafkalog --help` needs none of it, and most programs need little.
+_HOMES = {
+    "_core": ("__version__", "build_profile"),
+    "config": ("LogConfig",),
+    "engines": ("dataset", "scan_polars"),
+    "errors": tuple(name for name in __all__ if name.endswith("Error")),
+    "index": (
+        "AbortedTransaction",
+        "OffsetIndex",
+        "OffsetPosition",
+        "TimeIndex",
+        "TimestampOffset",
+        "TransactionIndex",
+    ),
+    "log": (
+        "LeaderEpoch",
+        "LogDir",
+        "Lookup",
+        "OffsetAndTimestamp",
+        "PartitionFolder",
+        "PartitionLog",
+        "PartitionOffset",
+        "SegmentInfo",
+    ),
+    "options": ("ReadOptions",),
+    "partitioner": ("partition_for_key",),
+    "reader": ("RecordReader", "read_table", "scan", "scan_batches"),
+    "rescue.model": ("RescuePlan", "RescueReport"),
+    "writer": ("AppendInfo", "LogWriter", "Record"),
+}
 _MODULES = ("rescue", "spark", "tables")
 
 if not TYPE_CHECKING:  # type checkers would take any name for an attribute
 
     def __getattr__(name: str) -> object:
-        """Import a module or a tool on first use."""
+        """Import a module, or what is public of one, on first use."""
         import importlib
 
-        if name in _MODULES:
-            return importlib.import_module(f"kafkalog.{name}")
-        # Whatever else is public was imported above.
-        if name in __all__:
-            home = "kafkalog.rescue.model" if name.startswith("Rescue") else "kafkalog.tools"
-            found = globals()[name] = getattr(importlib.import_module(home), name)
+        if name in __all__ and name not in _MODULES:
+            # Whatever has no other home is a tool.
+            home = next((home for home, names in _HOMES.items() if name in names), "tools")
+            found = globals()[name] = getattr(importlib.import_module(f"kafkalog.{home}"), name)
             return found
+        try:
+            if not name.startswith("__"):
+                return importlib.import_module(f"kafkalog.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"kafkalog.{name}":
+                raise
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def __dir__() -> list[str]:

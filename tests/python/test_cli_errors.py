@@ -29,9 +29,8 @@ SEGMENT = ORDERS / f"{0:020}.log"
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "the following arguments are required: COMMAND (kafkalog --help shows the usage)"),
-        (["nope"], "invalid choice: 'nope'"),
-        (["--nope", "ls", DATA], "unrecognized arguments: --nope"),
+        (["nope"], "no command 'nope' (kafkalog --help shows the usage)"),
+        (["--nope", "ls", DATA], "unknown option --nope"),
         (["ls"], "ls: the following arguments are required: PATH (kafkalog ls --help shows the usage)"),
         (
             ["cat", DATA, "-c", "some"],

@@ -21,7 +21,8 @@ import corpus
 import tiers
 from command import call
 from kafkalog.cli import _common
-from kafkalog.cli.main import COMMANDS, main
+from kafkalog.cli._commands import COMMANDS
+from kafkalog.cli.main import main
 from kafkalog.cli.offsets import _time as offsets_time
 
 if TYPE_CHECKING:
@@ -243,7 +244,7 @@ def test_an_option_that_is_like_no_other_gets_no_hint(command: str, ask: Ask) ->
 
 def test_a_misspelt_command_gets_the_nearest_as_a_hint(ask: Ask) -> None:
     for command in COMMANDS:
-        one_line(ask(command + "x"), 2, f"invalid choice: '{command}x' (did you mean {command!r}?)")
+        one_line(ask(command + "x"), 2, f"no command '{command}x' (did you mean {command!r}?)")
 
 
 def typed() -> Iterator[tuple[str, str, argparse.Action]]:

@@ -18,8 +18,9 @@ import pytest
 
 import documents
 import kafkalog
+from kafkalog.cli._commands import COMMANDS
 from kafkalog.cli.help import GUIDES
-from kafkalog.cli.main import COMMANDS, main
+from kafkalog.cli.main import main
 from kafkalog.schema import RECORD_COLUMNS
 
 pytestmark = [pytest.mark.release, pytest.mark.full]

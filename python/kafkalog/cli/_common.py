@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kafkalog import _arguments, _core, _reprs
 from kafkalog._loose import Loose
 from kafkalog._times import parse_time, with_millis
+from kafkalog.cli._style import styled
 from kafkalog.errors import InternalError, KafkaLogError, UnknownTopicOrPartitionError
 from kafkalog.log import LogDir, PartitionFolder, PartitionLog, PartitionOpener, partition_at
 
@@ -436,7 +437,7 @@ def say(text: object) -> None:
 
 def warn(text: str) -> None:
     """Print such a line on stderr."""
-    print("kafkalog:", cell(text), file=sys.stderr)
+    print(styled("kafkalog:", "red", sys.stderr), cell(text), file=sys.stderr)
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Any]], right: Iterable[str] = ()) -> None:
@@ -451,7 +452,8 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Any]], right: Iterable[st
         f"%{width}s" if name in to_the_right else f"%-{width}s"
         for name, width in zip(head, map(_width, columns), strict=True)
     )
-    print("\n".join((line % cells).rstrip() for cells in zip(*columns, strict=True)))
+    first, *lines = ((line % cells).rstrip() for cells in zip(*columns, strict=True))
+    print("\n".join((styled(first, "bold", sys.stdout), *lines)))
 
 
 def _width(cells: Sequence[str]) -> int:

@@ -9,39 +9,23 @@ import argparse
 import importlib
 import keyword
 import os
+import shlex
+import shutil
 import signal
 import sys
+import textwrap
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
+from kafkalog.cli._commands import COMMANDS, FIRST_STEPS, GROUPS, MODES, SYNONYMS
+from kafkalog.cli._style import styled
+from kafkalog.cli._words import NEGATIVE, ordered
 from kafkalog.errors import KafkaLogError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 USAGE, FAILED = 2, 3
-
-COMMANDS = {
-    "ls": "list topics, partitions and segments: offsets, times, sizes",
-    "dump": "print what kafka-dump-log prints, with its flags",
-    "cat": "print records to standard output, with kcat's options",
-    "offsets": "print topic:partition:offset, as kafka-get-offsets does",
-    "stats": "count records, sizes, codecs and producers, from batch headers alone",
-    "verify": "verify every file of a log dir, and report faults and what to do about them",
-    "explain": "explain why each segment still exists, until when, and what can be freed",
-    "groups": "print what kafka-consumer-groups --describe prints: offsets, lag, members, states",
-    "transactions": "print transactional ids and their transactions, open ones or aborted ones",
-    "topics": "print what kafka-topics --describe prints, from the metadata log",
-    "export": "write directories as Parquet, Arrow, JSON lines or CSV, here or on Spark",
-    "recover": "recover a log dir or a partition after a crash, as a broker's start-up does",
-    "rebuild": "rebuild the indexes of a partition",
-    "rescue": "rebuild a startable cluster from a dead cluster's disks",
-    "truncate": "copy a partition up to an offset into a new log dir",
-    "compact": "copy logs into a new log dir, and compact the copy",
-    "retain": "copy logs into a new log dir, without what retention deletes",
-    "rewrite": "copy logs into a new log dir, without some records, or with another codec",
-    "import": "write Parquet, Arrow, JSON lines and other logs into a log dir that a broker can mount",
-    "help": "guides to reading, writing, recovering and Spark",
-}
 
 
 def run() -> NoReturn:
@@ -107,17 +91,22 @@ class _Formatter(argparse.HelpFormatter):
 class _Parser(argparse.ArgumentParser):
     """Reports wrong usage on one line."""
 
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        # Times from now on are values, too: --from -2h.
+        self._negative_number_matcher = NEGATIVE
+
     def error(self, message: str) -> NoReturn:
-        command = self.prog.partition(" ")[2]
-        text = " ".join(f"{command}: {message}".split() if command else message.split())
-        self.exit(USAGE, f"kafkalog: {text} ({self.prog} --help shows the usage)\n")
+        text = " ".join(f"{self.prog.partition(' ')[2]}: {message}".split())
+        name = styled("kafkalog:", "red", sys.stderr)
+        self.exit(USAGE, f"{name} {text} ({self.prog} --help shows the usage)\n")
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> tuple[argparse.Namespace, list[str]]:
         # The parser of a command gets its words; before anything else they must be options that it has. Otherwise a
         # misspelt option would be reported as a required one that is missing.
-        if args is not None and " " in self.prog:
+        if args is not None:
             self._check_options(args)
         return super().parse_known_args(args, namespace)
 
@@ -144,48 +133,94 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parse(words: list[str]) -> argparse.Namespace:
+    """Find the command, and parse its words."""
     common = _Parser(add_help=False)
-    # Given before the command, it must not be reset by the default after it.
-    common.add_argument(
-        "--debug", action="store_true", default=argparse.SUPPRESS, help="show the traceback of an error"
+    common.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    before = list(takewhile(lambda word: word.startswith("-") and word not in MODES, words))
+    for word in before:
+        if word == "--version":
+            from kafkalog import __version__
+
+            print(f"kafkalog {__version__}")
+            raise SystemExit(0)
+        if word in {"-h", "--help"}:
+            print(_overview(), end="")
+            raise SystemExit(0)
+        if word != "--debug":
+            hint = _hint(word, ("--version", "--help", "--debug"))
+            _wrong(f"unknown option {word}{hint}; options of a command follow its name: kafkalog ls DIR -J")
+    if len(before) == len(words):
+        print(FIRST_STEPS, end="")
+        raise SystemExit(0)
+    name, *rest = words[len(before) :]
+    if name == "-P":
+        _wrong("no option -P; records are written by kafkalog import FILE LOG_DIR -t TOPIC")
+    if name in MODES:
+        name, rest = MODES[name], [word for word in (name, *rest) if MODES[name] == "cat" or word != name]
+    if name not in COMMANDS:
+        _wrong(_instead_of(name, rest))
+    module = _module(name)
+    description = f"{COMMANDS[name][0].upper()}{COMMANDS[name][1:]}."
+    command = _Parser(
+        prog=f"kafkalog {name}",
+        parents=[common],
+        formatter_class=_Formatter,
+        description=getattr(module, "DESCRIPTION", description),
+        epilog=getattr(module, "EPILOG", None),
     )
-    parser = _Parser(
-        prog="kafkalog",
-        description="Apache Kafka's on-disk logs, without a broker. Commands that read logs write nothing to them.",
-        epilog="Exit codes: 0 success, 1 damaged data or a negative answer, 2 wrong usage, 3 input or output failed.",
-    )
-    parser.add_argument("--version", action=_Version, nargs=0, help="show the version")
-    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    called = next((word for word in words if not word.startswith("-")), None)
-    for name, summary in COMMANDS.items():
-        description = f"{summary[0].upper()}{summary[1:]}."
-        command = commands.add_parser(
-            name, help=summary, description=description, parents=[common], formatter_class=_Formatter
-        )
-        if name == called:
-            module = _module(name)
-            command.description = getattr(module, "DESCRIPTION", description)
-            command.epilog = getattr(module, "EPILOG", None)
-            module.configure(command)
-    parsed, rest = parser.parse_known_args(words)
-    if rest:
-        commands.choices[parsed.command].error(f"unrecognized arguments: {' '.join(rest)}")
+    module.configure(command)
+    parsed = command.parse_args(ordered(command, rest))
+    parsed.command, parsed.debug = name, parsed.debug or bool(before)
     return parsed
+
+
+def _wrong(text: str) -> NoReturn:
+    print(f"{styled('kafkalog:', 'red', sys.stderr)} {text} (kafkalog --help shows the usage)", file=sys.stderr)
+    raise SystemExit(USAGE)
+
+
+def _instead_of(word: str, rest: list[str]) -> str:
+    """Return what to say about a word that is no command: the nearest thing that works."""
+    known = SYNONYMS.get(word.lower().removeprefix("kafka-").removesuffix(".sh"))
+    if known is None and (os.sep in word or os.path.lexists(word)):
+        return f"{word!r} is no command; to list what is in it: kafkalog ls {shlex.quote(word)}"
+    if known is not None:
+        given = next((each for each in rest if not each.startswith("-")), "DIR")
+        what = "" if known in {"--version", "help"} else f" {shlex.quote(given)}"
+        return f"no command {word!r}; use kafkalog {known}{what}"
+    return f"no command {word!r}{_hint(word, tuple(COMMANDS))}"
+
+
+def _overview() -> str:
+    """Return the help: commands in groups."""
+    shown = shutil.get_terminal_size().columns
+    width = max(map(len, COMMANDS))
+    lines = [
+        "usage: kafkalog COMMAND PATH... [options]",
+        "",
+        "Apache Kafka's on-disk logs, without a broker. Commands that read logs write nothing to them.",
+    ]
+    for group, commands in GROUPS.items():
+        lines += ["", styled(group, "bold", sys.stdout)]
+        for name, summary in commands.items():
+            first, *more = textwrap.wrap(summary, max(shown - width - 5, 20))
+            lines.append(f"  {styled(name, 'green', sys.stdout)}{' ' * (width - len(name))}  {first}")
+            lines += [f"{' ' * (width + 4)}{line}" for line in more]
+    lines += [
+        "",
+        styled("options", "bold", sys.stdout),
+        "  --help  --version  --debug (the traceback of an error)",
+        "",
+        "kafkalog COMMAND --help shows the options of a command.",
+        "Exit codes: 0 success, 1 damaged data or a negative answer, 2 wrong usage, 3 input or output failed.",
+    ]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _hint(given: str, valid: Sequence[str]) -> str:
     from kafkalog._arguments import did_you_mean
 
     return did_you_mean(given, valid)
-
-
-class _Version(argparse.Action):
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
-        from kafkalog import __version__
-
-        print(f"kafkalog {__version__}")
-        parser.exit()
 
 
 def _report(error: Exception) -> int:

@@ -1,0 +1,104 @@
+"""The table of commands, and what those who do not know it yet are shown."""
+
+from __future__ import annotations
+
+# The first three are what most people need; within a group, what is used most stands first.
+GROUPS: dict[str, dict[str, str]] = {
+    "start here": {
+        "ls": "list topics, partitions and segments: offsets, times, sizes",
+        "cat": "print records to standard output, with kcat's options",
+        "export": "write directories as Parquet, Arrow, JSON lines or CSV, here or on Spark",
+    },
+    "read": {
+        "dump": "print what kafka-dump-log prints, with its flags",
+    },
+    "look": {
+        "stats": "count records, sizes, codecs and producers, from batch headers alone",
+        "offsets": "print topic:partition:offset, as kafka-get-offsets does",
+        "groups": "print what kafka-consumer-groups --describe prints: offsets, lag, members, states",
+        "transactions": "print transactional ids and their transactions, open ones or aborted ones",
+        "topics": "print what kafka-topics --describe prints, from the metadata log",
+    },
+    "check": {
+        "verify": "verify every file of a log dir, and report faults and what to do about them",
+        "explain": "explain why each segment still exists, until when, and what can be freed",
+    },
+    "repair": {
+        "recover": "recover a log dir or a partition after a crash, as a broker's start-up does",
+        "rebuild": "rebuild the indexes of a partition",
+        "rescue": "rebuild a startable cluster from a dead cluster's disks",
+        "truncate": "copy a partition up to an offset into a new log dir",
+    },
+    "write": {
+        "compact": "copy logs into a new log dir, and compact the copy",
+        "retain": "copy logs into a new log dir, without what retention deletes",
+        "rewrite": "copy logs into a new log dir, without some records, or with another codec",
+        "import": "write Parquet, Arrow, JSON lines and other logs into a log dir that a broker can mount",
+    },
+    "help": {
+        "help": "guides to reading, writing, recovering and Spark",
+    },
+}
+COMMANDS = {name: summary for group in GROUPS.values() for name, summary in group.items()}
+
+# What people type who come from other tools, or guess.
+SYNONYMS = {
+    "list": "ls",
+    "dir": "ls",
+    "tree": "ls",
+    "log-dirs": "ls",
+    "show": "cat",
+    "read": "cat",
+    "print": "cat",
+    "consume": "cat",
+    "consumer": "cat",
+    "console-consumer": "cat",
+    "records": "cat",
+    "messages": "cat",
+    "head": "cat",
+    "tail": "cat",
+    "kcat": "cat",
+    "search": "grep",
+    "find": "grep",
+    "filter": "grep",
+    "dump-log": "dump",
+    "get-offsets": "offsets",
+    "count": "stats",
+    "wc": "stats",
+    "statistics": "stats",
+    "du": "explain",
+    "size": "explain",
+    "disk": "explain",
+    "consumer-groups": "groups",
+    "lag": "groups",
+    "describe": "topics",
+    "check": "verify",
+    "fsck": "verify",
+    "validate": "verify",
+    "repair": "recover",
+    "fix": "recover",
+    "reindex": "rebuild",
+    "convert": "export",
+    "save": "export",
+    "parquet": "export",
+    "to-parquet": "export",
+    "load": "import",
+    "produce": "import",
+    "delete": "rewrite",
+    "erase": "rewrite",
+    "clean": "compact",
+    "guide": "help",
+    "docs": "help",
+    "man": "help",
+    "version": "--version",
+}
+# kcat's modes, for those who type them without a command.
+MODES = {"-C": "cat", "-L": "ls", "-Q": "offsets", "-P": "import"}
+
+FIRST_STEPS = """\
+Reads what Apache Kafka left on disk, without a broker. DIR is a log dir: the folder that holds orders-0 and the like.
+  kafkalog ls DIR                         topics, partitions, segments: what is there
+  kafkalog cat DIR -t TOPIC -c 5          the first five records of a topic
+  kafkalog export DIR OUT.parquet         all records, for pandas, Polars, DuckDB, Spark
+  kafkalog help first-hour                a tour of one directory; kafkalog --help lists all commands
+"""
