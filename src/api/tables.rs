@@ -9,4 +9,5 @@ pub(crate) use crate::tables::offset_rows::WantedRows;
 pub(crate) use crate::tables::open_transactions::open_transactions;
 pub(crate) use crate::tables::plan::plan;
 pub(crate) use crate::tables::producers::producers;
+pub(crate) use crate::tables::schema_rows::schemas;
 pub(crate) use crate::tables::topic::{Show, Topic};

@@ -58,7 +58,7 @@ mod _core {
     #[pymodule_export]
     use super::tables::{
         table_coverage, table_metadata, table_offsets, table_open_transactions, table_producers,
-        table_records,
+        table_records, table_schemas,
     };
     #[pymodule_export]
     use super::tools::{check_free, compact, rebuild_indexes, recover, retain, rewrite};

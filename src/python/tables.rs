@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 
-use super::errors::{exceptions, into_py};
+use super::errors::{exceptions, into_py, of_read};
 use super::interrupt;
-use super::reader::RecordStream;
+use super::reader::{RecordStream, on_corrupt_of};
 use super::rows::{Partial, PyRows};
 use crate::api::Request;
+use crate::api::rows::lost_batch;
 use crate::api::tables::{self, Chosen, Coverage, LogEnd, Show, Topic, WantedRows, choose, plan};
 
 /// Reads and decodes the records of internal topics as a stream; with `embedded` also what consumers wrote into the
@@ -126,6 +127,39 @@ pub(super) fn table_producers(py: Python<'_>, paths: Vec<PathBuf>) -> PyResult<P
 pub(super) fn table_open_transactions(py: Python<'_>, paths: Vec<PathBuf>) -> PyResult<Partial> {
     let (rows, unread) = interrupt::detach(py, || tables::open_transactions(&paths))?;
     Ok((PyRows(rows), exceptions(py, unread)))
+}
+
+/// What a replay of schemas met: ids with several texts, records that were left out (how many, and the first of them by
+/// name), ranges that were skipped as damaged.
+type SchemaNotes = (Vec<String>, u64, Vec<String>, PyRows);
+
+/// Replays the topic of a schema registry: its schemas, or with `history` every change of one.
+#[pyfunction]
+#[pyo3(signature = (paths, *, topic, history=false, on_corrupt="raise"))]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "arguments of Python functions are owned"
+)]
+pub(super) fn table_schemas(
+    py: Python<'_>,
+    paths: Vec<PathBuf>,
+    topic: &str,
+    history: bool,
+    on_corrupt: &str,
+) -> PyResult<(Vec<PyRows>, SchemaNotes)> {
+    let on_corrupt = on_corrupt_of(on_corrupt)?;
+    let schemas = || Ok(tables::schemas(&paths, topic, on_corrupt, history));
+    let (rows, replayed) =
+        interrupt::detach(py, schemas)?.map_err(|error| of_read(&error, Some(on_corrupt)))?;
+    let named = replayed.refused.named.iter().map(ToString::to_string);
+    let lost = lost_batch(&replayed.lost).map_err(into_py)?;
+    let notes = (
+        replayed.duplicates,
+        replayed.refused.count,
+        named.collect(),
+        PyRows(lost),
+    );
+    Ok((rows.into_iter().map(PyRows).collect(), notes))
 }
 
 /// Finds which partitions of an internal topic are in log dirs, out of how many, and whether the metadata log says so.

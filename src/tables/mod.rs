@@ -23,6 +23,8 @@
 //! | [`offset_rows`] | those as Arrow |
 //! | [`producers`] | producers by partition, which no internal topic holds |
 //! | [`open_transactions`] | open transactions, and their state at the coordinators |
+//! | [`schemas`] | schemas of a registry, which keeps them in a topic of its own, replayed |
+//! | [`schema_rows`] | those as Arrow |
 //!
 //! # For tables with columns of their own
 //! [`plan::plan`] finds the files, [`entries::TableRecords`] reads records with their batches,
@@ -71,6 +73,8 @@ pub(crate) mod open_transactions;
 pub(crate) mod plan;
 pub(crate) mod producers;
 pub(crate) mod reader;
+pub(crate) mod schema_rows;
+pub(crate) mod schemas;
 mod secrets;
 pub(crate) mod topic;
 pub(crate) mod topics_image;

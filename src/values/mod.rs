@@ -2,6 +2,8 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`guid`] | ids of schemas by their content |
+//! | [`schemas`] | schemas, and the one that a payload is written under |
 //! | [`fault`] | reasons for which a payload has no value |
 //! | [`decoder`] | the trait of all formats: schemas compiled to programs, payloads decoded into a column |
 //! | [`builder`] | Arrow columns of any type, from which the last rows can be removed again |
@@ -12,3 +14,5 @@
 pub(crate) mod builder;
 pub(crate) mod decoder;
 pub(crate) mod fault;
+pub(crate) mod guid;
+pub(crate) mod schemas;

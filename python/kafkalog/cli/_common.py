@@ -392,7 +392,7 @@ def print_partial(*tables: pa.Table) -> int:
     notes = [table.schema.metadata or {} for table in tables]
     errors = [error for note in notes for error in json.loads(note.get(UNREAD, b"[]"))]
     for error in dict.fromkeys(errors):
-        warn(f"{' '.join(error.split())}; the rest is shown without this partition")
+        warn(f"{' '.join(error.split())}; the rest is shown without it")
     # Several tables of a topic say the same.
     for text in dict.fromkeys(note[COVERAGE] for note in notes if COVERAGE in note):
         line = missing_line(json.loads(text))

@@ -57,6 +57,9 @@ TABLES = {
     "operation string, permissionType string",
     "quotas": "entity array<struct<entityType:string,entityName:string>>, key string, value double",
     "features": "name string, featureLevel smallint",
+    "schemas": "context string, subject string, version int, id int, guid string, schemaType string, schema string, "
+    "references array<struct<name:string,subject:string,version:int>>, metadata string, ruleSet string, "
+    "deleted string, keyFormat string, logOffset bigint, logTimestamp timestamp",
 }
 _METADATA = "__cluster_metadata"
 _HISTORY = ", logOffset bigint, logTimestamp timestamp"
@@ -145,7 +148,9 @@ def _folders(paths: tuple[str, ...]) -> list[PartitionFolder]:
 def table_schema(options: Mapping[str, str]) -> str:
     """Return the schema of the table that the options name."""
     table = _parsed(options)
-    return TABLES[table.name] + (_HISTORY if dict(table.arguments).get("history") else "")
+    # That of schemas has these in any case.
+    has_history = dict(table.arguments).get("history") and table.name != "schemas"
+    return TABLES[table.name] + (_HISTORY if has_history else "")
 
 
 def table_reader(options: Mapping[str, str], schema: StructType) -> TableReader:
@@ -168,13 +173,15 @@ def _parsed(options: Mapping[str, str]) -> _Table:
     if name not in TABLES:
         raise ValueError(f"option table: expected one of {', '.join(TABLES)}, found {name!r}")
     paths = parse_paths({key: given.pop(key) for key in ("path", "paths") if key in given}, must_exist=True)
-    arguments = {}
+    arguments: dict[str, Any] = {}
     for option, tables in (("history", TABLES.keys() - _NO_HISTORY), ("secrets", _WITH_SECRETS)):
         value = given.pop(option, None)
         if value is not None and name not in tables:
             raise ValueError(f"option {option} does not apply to the table {name}")
         if value is not None and option_values.boolean(value):
             arguments[option] = True
+    if name == "schemas" and "topic" in given:
+        arguments["topic"] = given.pop("topic").strip()
     if given:
         raise ValueError(f"option {min(given)} does not apply to tables, which take path, paths, history and secrets")
     return _Table(name, paths, tuple(arguments.items()))

@@ -4,7 +4,8 @@
 ``__cluster_metadata`` and ``__remote_log_metadata``, as Kafka's own classes do. The other functions replay them into
 what a broker would know after its start: ``consumer_offsets``, ``consumer_groups``, ``lag``, ``transactions``,
 ``topics``, ``brokers``, ``acls``, ``quotas``, ``features`` and, as records, ``cluster_metadata``.
-``producers`` and ``open_transactions`` are about the partitions themselves.
+``producers`` and ``open_transactions`` are about the partitions themselves. ``schemas`` replays the topic of a schema
+registry, ``_schemas``.
 """
 
 from kafkalog.tables.cluster import acls, brokers, cluster_metadata, features, quotas, topics
@@ -12,6 +13,7 @@ from kafkalog.tables.decoded import records
 from kafkalog.tables.groups import consumer_groups
 from kafkalog.tables.offsets import consumer_offsets, lag
 from kafkalog.tables.producers import open_transactions, producers
+from kafkalog.tables.schemas import schemas
 from kafkalog.tables.transactions import transactions
 
 __all__ = [
@@ -26,6 +28,7 @@ __all__ = [
     "producers",
     "quotas",
     "records",
+    "schemas",
     "topics",
     "transactions",
 ]
