@@ -304,8 +304,9 @@ fn read_apart(halves: &[Vec<PartitionRange>], layout: Layout) -> u64 {
 
 fn read_in_two(ranges: &[PartitionRange], layout: Layout) -> u64 {
     let options = options(layout, &FOUR);
-    let mut reader = ParallelReader::try_new(ranges.to_vec(), 2, ReadOptions::default(), &options)
-        .expect("threads");
+    let mut reader =
+        ParallelReader::try_new(ranges.to_vec(), 2, ReadOptions::default(), &options, None)
+            .expect("threads");
     let mut rows = 0;
     while let Some(batch) = reader.next_batch().expect("a batch") {
         rows += batch.num_rows() as u64;

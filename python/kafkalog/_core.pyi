@@ -230,12 +230,17 @@ def scan_ranges(
     threads: int = 1,
     latest_per_key: bool = False,
     tombstones: bool = False,
+    containing: bytes | None = None,
+    matching: str | None = None,
+    search_in: Sequence[str] | None = None,  # value
+    is_inverted: bool = False,
     limit: int | None = None,
     # what the header of a batch has to say for it to be read; the ranges are inclusive
     is_control: bool | None = None,
     producer_ids: tuple[int, int] | None = None,
     magics: tuple[int, int] | None = None,
 ) -> RecordStream: ...
+def check_search(containing: bytes | None, matching: str | None, search_in: Sequence[str]) -> None: ...
 def scan_batch_ranges(
     ranges: list[PartitionRange], *, check_crcs: bool = True, on_corrupt: _OnCorrupt = "raise"
 ) -> RecordStream: ...

@@ -12,7 +12,7 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar
 
-from kafkalog import _arguments
+from kafkalog import _arguments, _core
 from kafkalog._renamed import renamed, with_new_names
 from kafkalog._times import to_millis
 from kafkalog.schema import RECORD_COLUMNS
@@ -49,6 +49,20 @@ def _pattern(name: str, given: Any) -> str | None:
 
 def _columns(_: str, given: Any) -> tuple[str, ...] | None:
     return _arguments.column_names(given, _RECORD_COLUMN_NAMES)
+
+
+def _literal(name: str, given: Any) -> bytes | None:
+    if given is None or isinstance(given, bytes):
+        return given
+    if isinstance(given, str):
+        return given.encode()
+    if isinstance(given, (bytearray, memoryview)):
+        return bytes(given)
+    raise TypeError(f"{name} must be bytes or str, not {given!r}")
+
+
+def _fields(name: str, given: Any) -> tuple[str, ...]:
+    return tuple(_arguments.names(name, given) or ())
 
 
 def _number(least: int = _arguments.INT64_MIN, most: int = _arguments.INT64_MAX) -> _Check:
@@ -135,6 +149,16 @@ class ReadOptions:
     tombstones : bool
         With ``latest_per_key``: also return keys whose last record has no value, which deletes the key. Default: left
         out.
+    containing : bytes or str, optional
+        Of the records that the other options choose, ``latest_per_key`` included, return only those whose value
+        contains these bytes, or this text as UTF-8. A null value contains nothing, and any other the empty literal.
+    matching : str, optional
+        The same for a regular expression, of which a match anywhere in the value is enough. It finds what
+        ``re.search(matching.encode(), value)`` does: a dot is any byte but a line feed, and classes, word boundaries
+        and ``(?i)`` know ASCII alone. The syntax is that of the ``regex`` crate: ``(?u)`` switches to characters;
+        look-around, backreferences and possessive repetitions are errors.
+    search_in : {"value", "key", "headers"} or several of them
+        Where to search for ``containing`` or ``matching``; one match is enough. Of headers names and values.
     limit : int, optional
         At most this many records: the first ones, in the order of the scan.
     include_inactive : bool
@@ -190,6 +214,9 @@ class ReadOptions:
     include_control: bool = field(default=False, metadata=_decode(_arguments.flag))
     latest_per_key: bool = field(default=False, metadata=_decode(_arguments.flag))
     tombstones: bool = field(default=False, metadata=_decode(_arguments.flag))
+    containing: bytes | str | None = field(default=None, metadata=_decode(_literal))
+    matching: str | None = field(default=None, metadata=_decode(_pattern))
+    search_in: str | Iterable[str] = field(default=("value",), metadata=_decode(_fields))
     limit: int | None = field(default=None, metadata=_decode(_number(0)))
     include_inactive: bool = field(default=False, metadata=_plan(_arguments.flag))
     check_crcs: bool = field(default=True, metadata=_decode(_arguments.flag))
@@ -205,10 +232,18 @@ class ReadOptions:
             object.__setattr__(self, each.name, each.metadata["check"](each.name, getattr(self, each.name)))
         if self.tombstones and not self.latest_per_key:
             raise ValueError("tombstones=True is for latest_per_key=True, which leaves tombstones out by default")
+        _core.check_search(self.containing, self.matching, self.search_in)
+        if self.search_in != ("value",) and not self.is_search:
+            raise ValueError("search_in says where containing= or matching= is searched for; give one of them")
 
     def __repr__(self) -> str:
         changed = ", ".join(f"{name}={value!r}" for name, value in self.changed().items())
         return f"kafkalog.ReadOptions({changed})"
+
+    @property
+    def is_search(self) -> bool:
+        """True if only records that are found are wanted."""
+        return self.containing is not None or self.matching is not None
 
     def changed(self) -> dict[str, Any]:
         """Return the options that differ from their defaults; ``ReadOptions(**changed)`` equals this one."""
@@ -250,6 +285,9 @@ class RecordKeywords(BatchRangeKeywords, total=False):
     include_control: bool
     latest_per_key: bool
     tombstones: bool
+    containing: bytes | str | None
+    matching: str | None
+    search_in: str | Iterable[str]
     layout: Layout
     timestamp_unit: TimestampUnit
     batch_rows: int

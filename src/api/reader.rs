@@ -12,6 +12,7 @@ use crate::arrow::parallel::ParallelReader;
 use crate::arrow::reader;
 use crate::arrow::schema::ColumnOptions;
 use crate::error::Result;
+use crate::records::search::RecordSearch;
 use crate::scan::latest::Latest;
 use crate::scan::lost::{self, LostRange};
 use crate::scan::range::PartitionRange;
@@ -38,7 +39,8 @@ pub struct ScanMetrics {
     /// Batches skipped on their header.
     #[serde(rename = "skipped")]
     pub batches_skipped: u64,
-    /// Records skipped: those in skipped batches, as far as the headers count them, and those outside the time bounds.
+/// Records skipped: those in skipped batches, as far as the headers count them, and those outside the time bounds
+    /// or not found.
     #[serde(rename = "skipped_records")]
     pub records_skipped: u64,
     /// Bytes of batches of which nothing but the header was read.
@@ -75,6 +77,8 @@ pub(crate) enum Request {
         threads: usize,
         /// Only the latest record of each key.
         latest: Option<Latest>,
+        /// Only those that are found.
+        search: Option<Arc<RecordSearch>>,
         /// At most this many rows.
         limit: Option<usize>,
     },
@@ -181,6 +185,7 @@ impl OpenScan {
                 mut columns,
                 mut threads,
                 latest,
+                search,
                 limit,
             } => {
                 // Threads report what is lost when a piece ends, which the limit may not wait for.
@@ -198,11 +203,12 @@ impl OpenScan {
                     }
                 }
                 if threads > 1 {
-                    let reader = ParallelReader::try_new(ranges, threads, options, &columns)?;
+                    let reader =
+                        ParallelReader::try_new(ranges, threads, options, &columns, search)?;
                     Self::Many(Box::new(reader))
                 } else {
                     let reader = reader::RangeReader::try_new(ranges, options, columns)?;
-                    Self::One(Box::new(reader))
+                    Self::One(Box::new(reader.searching(search)))
                 }
             }
         })

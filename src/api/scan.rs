@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::absolute_all;
 use super::reader::{RecordReader, Request};
 use crate::arrow::schema::{Column, ColumnOptions, Layout, TimestampUnit};
 use crate::error::Result;
+use crate::records::search::RecordSearch;
 use crate::scan::latest::Latest;
 use crate::scan::plan::{
     Ending, IsolationLevel, Partitions, PlanOptions, Starting, Timestamp, plan_scan,
@@ -40,6 +42,9 @@ pub struct ScanOptions {
     layout: ColumnOptions,
     threads: usize,
     latest: Option<Latest>,
+    containing: Option<Vec<u8>>,
+    matching: Option<String>,
+    search_in: Vec<String>,
     limit: Option<usize>,
 }
 
@@ -52,6 +57,9 @@ impl Default for ScanOptions {
             layout: ColumnOptions::default(),
             threads: 1,
             latest: None,
+            containing: None,
+            matching: None,
+            search_in: vec!["value".to_owned()],
             limit: None,
         }
     }
@@ -226,10 +234,42 @@ impl ScanOptions {
         self
     }
 
+    /// Returns only the records whose value contains these bytes; [`ScanOptions::search_in`] searches keys and headers.
+    ///
+    /// The search leaves out rows that the other options give: of [`ScanOptions::latest_per_key`] those whose latest
+    /// record is not found, and of [`ScanOptions::limit`] none.
+    pub fn containing(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.containing = Some(bytes.into());
+        self
+    }
+
+    /// Returns only the records whose value has a match of this regular expression, as
+    /// [`containing`](ScanOptions::containing).
+    ///
+    /// The syntax is that of the `regex` crate without Unicode: values are bytes, `.` is any of them but a line feed,
+    /// and classes, `\b` and `(?i)` know ASCII alone; `(?u)` switches to characters. `$` also matches before a line feed
+    /// at the end. A pattern that cannot be parsed is an error of the scan.
+    pub fn matching(mut self, pattern: impl Into<String>) -> Self {
+        self.matching = Some(pattern.into());
+        self
+    }
+
+    /// Sets where to search: in some of `value`, `key` and `headers` (names and values). One match is enough; a field
+    /// that is null has none.
+    pub fn search_in<S: Into<String>>(mut self, fields: impl IntoIterator<Item = S>) -> Self {
+        self.search_in = fields.into_iter().map(Into::into).collect();
+        self
+    }
+
     /// Returns at most this many records, the first ones in the order of the scan.
     pub fn limit(mut self, records: usize) -> Self {
         self.limit = Some(records);
         self
+    }
+
+    fn search(&self) -> Result<Option<Arc<RecordSearch>>> {
+        let (containing, matching) = (self.containing.as_deref(), self.matching.as_deref());
+        Ok(RecordSearch::parse(containing, matching, &self.search_in)?.map(Arc::new))
     }
 
     fn column_options(self) -> Result<ColumnOptions> {
@@ -271,6 +311,7 @@ pub fn scan_log_dirs<P: AsRef<Path>>(
         options: options.read,
         threads: options.threads,
         latest: options.latest,
+        search: options.search()?,
         limit: options.limit,
         columns: options.column_options()?,
     }))

@@ -255,8 +255,8 @@ impl Columns {
     /// Empties the arena of a chunk: its bytes go to the batch if columns may point into them.
     pub(crate) fn empty_arena(&mut self, chunk: &mut Chunk) {
         match &mut self.sources {
-            Some(sources) => sources.freeze(&chunk.freeze()),
-            None => chunk.arena_mut().clear(),
+            Some(sources) if sources.has_arena() => sources.freeze(&chunk.freeze()),
+            _ => chunk.arena_mut().clear(),
         }
     }
 

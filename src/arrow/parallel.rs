@@ -19,6 +19,7 @@ use super::schema::ColumnOptions;
 use crate::error::{Error, Result};
 use crate::io::interrupt;
 use crate::io::threads::{lock, wait};
+use crate::records::search::RecordSearch;
 use crate::scan::lost::{self, LostRange};
 use crate::scan::pieces::{NoIndexEntry, Pieces};
 use crate::scan::range::PartitionRange;
@@ -114,8 +115,10 @@ impl ParallelReader {
         threads: usize,
         options: ReadOptions,
         columns: &ColumnOptions,
+        search: Option<Arc<RecordSearch>>,
     ) -> Result<Self> {
         let reader = RangeReader::try_new(Vec::new(), options, columns.clone())?;
+        let reader = reader.searching(search.clone());
         let size = columns.batch_bytes as u64 / 4;
         let size = size.clamp(*PIECE_BYTES.start(), *PIECE_BYTES.end());
         let total = ranges
@@ -154,12 +157,13 @@ impl ParallelReader {
         };
         for _ in 0..others {
             let (shared, columns) = (Arc::clone(&all.shared), columns.clone());
+            let search = search.clone();
             let handle = std::thread::Builder::new()
                 .name("kafkalog-reader".to_owned())
                 .spawn(move || {
                     let polled = Arc::clone(&shared);
                     let poll = move || polled.is_stopped.load(Ordering::Relaxed);
-                    interrupt::with_cancellation(poll, || work(&shared, options, columns));
+                    interrupt::with_cancellation(poll, || work(&shared, options, columns, search));
                 })
                 .map_err(Error::io("thread"))?;
             all.threads.push(handle);
@@ -370,12 +374,18 @@ fn step(reader: &mut RangeReader) -> PieceStep {
     }
 }
 
-fn work(shared: &PieceQueue, options: ReadOptions, columns: ColumnOptions) {
+fn work(
+    shared: &PieceQueue,
+    options: ReadOptions,
+    columns: ColumnOptions,
+    search: Option<Arc<RecordSearch>>,
+) {
     // One reader for all pieces, for its contexts and what it knows of sizes. Its options were tried before; should it
     // fail all the same, the others read all.
     let Ok(mut reader) = RangeReader::try_new(Vec::new(), options, columns) else {
         return;
     };
+    reader = reader.searching(search);
     while shared.reserve(true) {
         let (sender, receiver) = sync_channel(QUEUE);
         let Some(ranges) = shared.take(PieceSource::Sent(receiver)) else {

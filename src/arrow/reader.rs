@@ -1,6 +1,7 @@
 //! Planned ranges as a stream of record batches.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 
@@ -9,6 +10,7 @@ use super::schema::ColumnOptions;
 use crate::error::{Error, Result};
 use crate::records::arena::Arena;
 use crate::records::chunk::Chunk;
+use crate::records::search::RecordSearch;
 use crate::scan::lost::LostRange;
 use crate::scan::range::PartitionRange;
 use crate::scan::reader::LogReader;
@@ -93,6 +95,13 @@ impl RangeReader {
             done: ReadProgress::default(),
             ended: false,
         })
+    }
+
+    /// Gives only the records that a search finds.
+    #[must_use]
+    pub(crate) fn searching(mut self, search: Option<Arc<RecordSearch>>) -> Self {
+        self.log.search(search);
+        self
     }
 
     /// Restarts with other ranges in the same memory; counts start again from zero.

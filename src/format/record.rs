@@ -221,6 +221,12 @@ impl<'a> HeaderIter<'a> {
             left: count,
         }
     }
+
+    /// Position of the next header, or after the last.
+    #[must_use]
+    pub(crate) const fn position(&self) -> usize {
+        self.at
+    }
 }
 
 impl<'a> Iterator for HeaderIter<'a> {

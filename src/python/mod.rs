@@ -52,7 +52,7 @@ mod _core {
     #[pymodule_export]
     use super::range::{PyPartitionRange, PySegmentRange, range_from_json, segment_from_json};
     #[pymodule_export]
-    use super::reader::{RecordStream, scan_batch_ranges, scan_ranges};
+    use super::reader::{RecordStream, check_search, scan_batch_ranges, scan_ranges};
     #[pymodule_export]
     use super::rows::PyRows;
     #[pymodule_export]

@@ -22,7 +22,7 @@ use super::interrupt;
 use super::range::{PyPartitionRange, ranges_of};
 use crate::api::rows::{
     Column, ColumnOptions, HeaderBounds, Latest, Layout, LostRange, OnCorrupt, ReadOptions,
-    TimestampUnit, lost_batch, lost_schema,
+    RecordSearch, TimestampUnit, lost_batch, lost_schema,
 };
 use crate::api::tables::AllRefused;
 use crate::api::{RecordReader, Request, ScanMetrics, lock};
@@ -273,7 +273,8 @@ impl RecordStream {
 #[pyfunction]
 #[pyo3(signature = (ranges, *, columns=None, include_control=false, check_crcs=true, on_corrupt="raise",
                     layout="binary", timestamp_unit="ms", batch_rows=65_536, batch_bytes=2_097_152, threads=1,
-                    latest_per_key=false, tombstones=false, limit=None, is_control=None, producer_ids=None, magics=None))]
+                    latest_per_key=false, tombstones=false, containing=None, matching=None, search_in=None,
+                    is_inverted=false, limit=None, is_control=None, producer_ids=None, magics=None))]
 #[expect(
     clippy::too_many_arguments,
     clippy::fn_params_excessive_bools,
@@ -292,6 +293,10 @@ pub(super) fn scan_ranges(
     threads: usize,
     latest_per_key: bool,
     tombstones: bool,
+    containing: Option<Vec<u8>>,
+    matching: Option<&str>,
+    search_in: Option<Vec<String>>,
+    is_inverted: bool,
     limit: Option<usize>,
     is_control: Option<bool>,
     producer_ids: Option<(i64, i64)>,
@@ -346,8 +351,30 @@ pub(super) fn scan_ranges(
         },
         threads,
         latest: latest_per_key.then_some(Latest { tombstones }),
+        search: search_of(containing, matching, search_in)?
+            .map(|search| Arc::new(search.inverted(is_inverted))),
         limit,
     }))
+}
+
+/// Raises `ValueError` for arguments of a search that make no sense.
+#[pyfunction]
+#[pyo3(signature = (containing, matching, search_in))]
+pub(super) fn check_search(
+    containing: Option<Vec<u8>>,
+    matching: Option<&str>,
+    search_in: Vec<String>,
+) -> PyResult<()> {
+    search_of(containing, matching, Some(search_in)).map(drop)
+}
+
+fn search_of(
+    containing: Option<Vec<u8>>,
+    matching: Option<&str>,
+    search_in: Option<Vec<String>>,
+) -> PyResult<Option<RecordSearch>> {
+    let search_in = search_in.unwrap_or_else(|| vec!["value".to_owned()]);
+    RecordSearch::parse(containing.as_deref(), matching, &search_in).map_err(into_py)
 }
 
 /// Reads one row per Kafka batch of `ranges` as a stream.

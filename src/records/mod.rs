@@ -6,6 +6,8 @@
 //! [`batch`] opens a batch and walks its records, for all but the reader's hot loop, which has [`chunk`]s of many
 //! batches.
 //!
+//! [`search`] leaves the records of a chunk that match a pattern.
+//!
 //! In the other direction, [`builder`] builds batches from records; [`filtered`] removes records from batches of a log.
 
 pub(crate) mod arena;
@@ -22,6 +24,7 @@ pub(crate) mod legacy;
 pub(crate) mod parts;
 #[cfg(feature = "internal")]
 pub(crate) mod plain;
+pub(crate) mod search;
 pub(crate) mod validate;
 pub(crate) mod walk;
 

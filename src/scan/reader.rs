@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::records::chunk::Chunk;
+use crate::records::search::{RecordSearch, Searcher};
 use crate::scan::lost::{self, LostRange};
 use crate::scan::planned::{NextSegment, Opening, PlannedSegments};
 use crate::scan::range::PartitionRange;
@@ -47,10 +48,12 @@ pub(crate) struct LogReader {
     /// The fault after the records that were given.
     failed: Option<Error>,
     filter: SegmentFilter,
+    /// Of the records that the filter leaves.
+    searcher: Option<Searcher>,
     state: ReadState,
     /// Skipped ranges of all segments.
     lost: Vec<LostRange>,
-    /// Records of the batch that is given in parts which the filter did not want.
+    /// Records of the batch that is given in parts which the filter and the search did not want.
     dropped_of_part: u64,
 }
 
@@ -74,10 +77,16 @@ impl LogReader {
             },
             failed: None,
             filter: SegmentFilter::default(),
+            searcher: None,
             state: ReadState::default(),
             lost: Vec::new(),
             dropped_of_part: 0,
         }
+    }
+
+    /// Gives only the records that a search finds.
+    pub(crate) fn search(&mut self, search: Option<Arc<RecordSearch>>) {
+        self.searcher = search.map(Searcher::new);
     }
 
     /// Restarts with other ranges and the same contexts; counts start again from zero.
@@ -199,14 +208,20 @@ impl LogReader {
         }
     }
 
-    /// Removes the records that the filter does not want from the chunk.
+    /// Removes the records that the filter or the search does not want from the chunk.
     #[inline]
     fn drop_unwanted(&mut self, chunk: &mut Chunk) {
         let filter = &self.filter;
-        if filter.is_open() {
+        if filter.is_open() && self.searcher.is_none() {
             return;
         }
-        let dropped = chunk.retain(|slot| filter.contains(slot)) as u64;
+        let mut dropped = 0;
+        if !filter.is_open() {
+            dropped = chunk.retain(|slot| filter.contains(slot)) as u64;
+        }
+        if let Some(searcher) = &mut self.searcher {
+            dropped = dropped.saturating_add(searcher.retain(chunk) as u64);
+        }
         let total = &mut self.state.metrics.records_skipped;
         *total = total.saturating_add(dropped);
         self.dropped_of_part = if chunk.parts().open().is_some() {

@@ -277,9 +277,14 @@ fn in_parallel(
         batch_bytes: 64 << 10,
         ..ColumnOptions::default()
     };
-    let mut reader =
-        ParallelReader::try_new(ranges.to_vec(), threads, ReadOptions::default(), &columns)
-            .unwrap();
+    let mut reader = ParallelReader::try_new(
+        ranges.to_vec(),
+        threads,
+        ReadOptions::default(),
+        &columns,
+        None,
+    )
+    .unwrap();
     let mut offsets = Vec::new();
     for _ in 0..stop_after {
         match reader.next_batch() {

@@ -37,7 +37,7 @@ fn read(ranges: Vec<PartitionRange>, layout: Layout, threads: usize) -> (Vec<Row
         rows.extend(pairs.map(|(&offset, &time)| (offset, time)));
     };
     let metrics = if threads > 1 {
-        let mut reader = ParallelReader::try_new(ranges, threads, options, &columns).unwrap();
+        let mut reader = ParallelReader::try_new(ranges, threads, options, &columns, None).unwrap();
         while let Some(batch) = reader.next_batch().unwrap() {
             take(batch);
         }

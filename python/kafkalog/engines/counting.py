@@ -24,7 +24,12 @@ def count(ranges: list[PartitionRange], options: ReadOptions, metrics: Metrics) 
     They tell how many records a batch of v2 holds; not which of them lie within bounds of time or of offsets, nor how
     many an older batch holds, nor what was aborted or is damaged.
     """
-    if options.latest_per_key or options.on_corrupt != "raise" or options.isolation_level != "read_uncommitted":
+    if (
+        options.latest_per_key
+        or options.is_search
+        or options.on_corrupt != "raise"
+        or options.isolation_level != "read_uncommitted"
+    ):
         return 0, ranges
     found, rest = 0, []
     for each in ranges:

@@ -81,7 +81,8 @@ fn records(
         }
     };
     if threads > 1 {
-        let mut reader = ParallelReader::try_new(vec![range], threads, options, &columns).unwrap();
+        let mut reader =
+            ParallelReader::try_new(vec![range], threads, options, &columns, None).unwrap();
         while let Some(batch) = reader.next_batch().unwrap() {
             take(batch);
         }

@@ -231,7 +231,7 @@ fn read(log: &Log, way: Way, timestamps: TimestampBounds, value_len: usize) -> G
     };
     if way.threads > 1 {
         let mut reader =
-            ParallelReader::try_new(vec![range], way.threads, options, &columns).unwrap();
+            ParallelReader::try_new(vec![range], way.threads, options, &columns, None).unwrap();
         while take(reader.next_batch()) {}
         (given.lost, (given.metrics, given.rows)) = (reader.take_lost(), reader.metrics());
     } else {

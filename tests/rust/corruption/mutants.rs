@@ -163,7 +163,7 @@ fn mutants_end_in_records_or_in_an_error() {
                 1 => {
                     let ranges = vec![range];
                     let mut reader =
-                        ParallelReader::try_new(ranges, 2, options(), &columns).unwrap();
+                        ParallelReader::try_new(ranges, 2, options(), &columns, None).unwrap();
                     drain(|| reader.next_batch(), true)
                 }
                 _ => read(range, columns, true),
