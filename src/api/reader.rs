@@ -39,7 +39,7 @@ pub struct ScanMetrics {
     /// Batches skipped on their header.
     #[serde(rename = "skipped")]
     pub batches_skipped: u64,
-/// Records skipped: those in skipped batches, as far as the headers count them, and those outside the time bounds
+    /// Records skipped: those in skipped batches, as far as the headers count them, and those outside the time bounds
     /// or not found.
     #[serde(rename = "skipped_records")]
     pub records_skipped: u64,
