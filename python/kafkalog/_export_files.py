@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, NoReturn, Protocol, cast
 
 from kafkalog import _core
+from kafkalog._encoding import BESIDE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -226,6 +227,14 @@ class _Ipc:
         self._file.close()
 
 
+def _columns(schema: pa.Schema, *, text: bool) -> list[str]:
+    """Name the columns: as text, bytes that are not UTF-8 have one of their own, after all others."""
+    import pyarrow as pa
+
+    are_bytes = [name for name, kind in zip(schema.names, schema.types, strict=True) if pa.types.is_binary(kind)]
+    return [*schema.names, *(f"{name}{BESIDE}" for name in are_bytes if text)]
+
+
 class _Text:
     """JSON lines with times as ISO 8601, or CSV (RFC 4180) with a header line; compressed on request."""
 
@@ -240,7 +249,7 @@ class _Text:
             self._packed = cast("BinaryIO", packed)
         self._rows = _core.RowText("csv" if form == "csv" else "jsonl", text=text)
         if form == "csv":
-            self._packed.write(f"{','.join(schema.names)}\r\n".encode())
+            self._packed.write(f"{','.join(_columns(schema, text=text))}\r\n".encode())
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
         self._packed.write(self._rows.of(batch))

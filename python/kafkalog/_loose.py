@@ -79,6 +79,11 @@ class Loose:
         return str(self._place)
 
     @property
+    def root(self) -> Path:
+        """The temporary folder, of what is in it."""
+        return self._root
+
+    @property
     def is_segment(self) -> bool:
         """True if it is one segment, and not a log dir."""
         return self._place.suffix == ".log"
@@ -189,11 +194,17 @@ class Loose:
 
 
 def loose(
-    path: StrPath, topic: str | None = None, partition: int | None = None, *, in_any_folder: bool = False
+    path: StrPath,
+    topic: str | None = None,
+    partition: int | None = None,
+    *,
+    in_any_folder: bool = False,
+    alone: bool = False,
 ) -> Loose | None:
     """Return the input outside a log dir; None for paths that are read in place.
 
-    A segment under Kafka's name is read where it is in the folder of a partition, or ``in_any_folder``.
+    A segment under Kafka's name is read where it is in the folder of a partition, or ``in_any_folder``; with ``alone``
+    nowhere, as if it were all of its partition.
     """
     if isinstance(path, Loose):
         return path
@@ -204,7 +215,9 @@ def loose(
         path = _arguments.path(path)
         file = Path(path)
         is_its_own = _KAFKAS.fullmatch(file.name) is not None
-        if is_its_own and _SEGMENT.fullmatch(file.name) and not in_any_folder:
+        if alone:
+            is_its_own = False
+        elif is_its_own and _SEGMENT.fullmatch(file.name) and not in_any_folder:
             is_its_own = _PARTITION.fullmatch(file.parent.name) is not None
         if is_its_own or not file.is_file() or not _looks_right(file):
             return None

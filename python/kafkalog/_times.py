@@ -77,6 +77,23 @@ def parse_time(text: str, name: str, *, up: bool = True) -> int:
     return to_millis(parse_datetime(text, name), name, up=up)
 
 
+_UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
+_FROM_NOW = re.compile(r"(?:now)?(?P<sign>[+-])(?P<parts>(?:\d{1,9}(?:ms|[smhdw]))+)", re.ASCII)
+
+
+def from_now(text: str) -> int | None:
+    """Read a time from now, as ``-2h``, ``+7d``, ``now-1h30m`` or ``now``; None for other text."""
+    given = text.strip().lower()
+    if given == "now":
+        return clock(None)
+    found = _FROM_NOW.fullmatch(given)
+    if found is None:
+        return None
+    parts = re.findall(r"(\d+)(ms|[smhdw])", found["parts"])
+    distance = sum(int(number) * _UNITS[unit] for number, unit in parts)
+    return clock(None) + (distance if found["sign"] == "+" else -distance)
+
+
 def parse_datetime(text: str, name: str) -> datetime:
     """Read ISO 8601 with a time zone (``Z`` or ``+01:00``); a date is its midnight."""
     given = text.strip()

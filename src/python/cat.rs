@@ -52,7 +52,11 @@ impl PyRowText {
     #[pyo3(signature = (form, *, text=false))]
     fn new(form: &str, text: bool) -> Self {
         Self(RowText {
-            is_csv: form == "csv",
+            separator: match form {
+                "csv" => Some(b','),
+                "tsv" => Some(b'\t'),
+                _ => None,
+            },
             as_text: text,
         })
     }

@@ -27,8 +27,8 @@ use crate::format::put::Put;
 use crate::tables::json::{put_base64, put_text_string};
 use crate::types::TimestampType;
 
-/// Prefix of bytes that are not UTF-8, in JSON.
-pub(super) const BASE64: &str = "base64:";
+/// End of the name of a field for bytes that are not UTF-8.
+const BASE64: &str = "Base64";
 
 /// The columns of the JSON, as [`put_json`] takes them.
 const ENVELOPE: [Column; 8] = [
@@ -313,30 +313,46 @@ fn put_json(cells: &[Cell<'_>], row: usize, to: &mut Vec<u8>) {
         (if n == 0 { "\"headers\":[" } else { "," }).put(to);
         put_text_string(key, to);
         to.push(b',');
-        put_payload(value, to);
+        // A list has no names: bytes that are not UTF-8 are an object, which no text is.
+        match value.map(|bytes| (bytes, std::str::from_utf8(bytes))) {
+            None => "null".put(to),
+            Some((_, Ok(text))) => put_text_string(text, to),
+            Some((bytes, Err(_))) => {
+                "{\"base64\":".put(to);
+                put_base64_string(bytes, to);
+                to.push(b'}');
+            }
+        }
     }
     if headers.of(row).next().is_some() {
         "],".put(to);
     }
-    "\"key\":".put(to);
-    put_payload(key.bytes(row), to);
-    ",\"payload\":".put(to);
-    put_payload(value.bytes(row), to);
+    put_payload("key", key.bytes(row), to);
+    to.push(b',');
+    put_payload("payload", value.bytes(row), to);
     "}\n".put(to);
 }
 
-/// Bytes as a JSON string, without loss: UTF-8 as it is, anything else, and what begins with `base64:`, as base64.
-pub(super) fn put_payload(bytes: Option<&[u8]>, to: &mut Vec<u8>) {
+/// A field of an object with bytes, without loss: text if they are UTF-8, and otherwise null, with a second field that
+/// has the bytes: `"value":null,"valueBase64":"/w=="`.
+pub(super) fn put_payload(name: &str, bytes: Option<&[u8]>, to: &mut Vec<u8>) {
+    put_text_string(name, to);
+    to.push(b':');
     let Some(bytes) = bytes else {
         return "null".put(to);
     };
-    if let Ok(text) = std::str::from_utf8(bytes)
-        && !text.starts_with(BASE64)
-    {
+    if let Ok(text) = std::str::from_utf8(bytes) {
         return put_text_string(text, to);
     }
+    "null,".put(to);
+    put_text_string(&format!("{name}{BASE64}"), to);
+    to.push(b':');
+    put_base64_string(bytes, to);
+}
+
+/// Bytes as base64, in quotes.
+pub(super) fn put_base64_string(bytes: &[u8], to: &mut Vec<u8>) {
     to.push(b'"');
-    BASE64.put(to);
     put_base64(bytes, to);
     to.push(b'"');
 }

@@ -1,6 +1,7 @@
-//! Rows of any table as JSON lines or CSV (RFC 4180), as `export` writes them.
+//! Rows of any table as JSON lines, CSV (RFC 4180) or TSV (the same with tabs), as `export` writes them.
 //!
-//! Bytes are base64, or text on request; times are ISO 8601; headers are a JSON array in both.
+//! Bytes are base64, or text on request; times are ISO 8601; headers are a JSON array in all of them. As text, bytes that
+//! are not UTF-8 are null, and base64 in a field or column of their own: `valueBase64` for `value`.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -10,7 +11,7 @@ use arrow_array::types::{
 use arrow_array::{Array, ArrayRef, BooleanArray, ListArray, RecordBatch, StructArray};
 use chrono::{DateTime, Datelike, Timelike};
 
-use super::cat::put_payload;
+use super::cat::{put_base64_string, put_payload};
 use crate::error::{Error, Result};
 use crate::format::put::Put;
 use crate::tables::json::{put_base64, put_text_string};
@@ -18,8 +19,8 @@ use crate::tables::json::{put_base64, put_text_string};
 /// Format in which rows are written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RowText {
-    /// CSV, or else JSON lines.
-    pub(crate) is_csv: bool,
+    /// Between cells: a comma or a tab; none in JSON lines.
+    pub(crate) separator: Option<u8>,
     /// Bytes as text where they are UTF-8, or else all as base64.
     pub(crate) as_text: bool,
 }
@@ -38,26 +39,32 @@ impl RowText {
                     "column '{name}': expected a type of kafkalog's tables, found {found}"
                 ))
             })?;
-            let mut name = Vec::new();
-            put_text_string(field.name(), &mut name);
-            name.push(b':');
-            columns.push((name, cells));
+            columns.push((field.name(), cells));
         }
         let (mut text, mut cell) = (Vec::new(), Vec::new());
         for row in 0..batch.num_rows() {
             for (n, (name, cells)) in columns.iter().enumerate() {
-                if self.is_csv {
+                if let Some(separator) = self.separator {
                     if n > 0 {
-                        text.push(b',');
+                        text.push(separator);
                     }
-                    cells.put_csv(row, self.as_text, &mut cell, &mut text);
+                    cells.put_cell(row, self.as_text, separator, &mut cell, &mut text);
                 } else {
                     text.push(if n > 0 { b',' } else { b'{' });
-                    text.extend_from_slice(name);
-                    cells.put_json(row, self.as_text, &mut text);
+                    cells.put_field(name, row, self.as_text, &mut text);
                 }
             }
-            (if self.is_csv { "\r\n" } else { "}\n" }).put(&mut text);
+            if let Some(separator) = self.separator.filter(|_| self.as_text) {
+                for (_, cells) in &columns {
+                    cells.put_base64_cell(row, separator, &mut text);
+                }
+            }
+            (match self.separator {
+                None => "}\n",
+                Some(b',') => "\r\n",
+                Some(_) => "\n",
+            })
+            .put(&mut text);
         }
         Ok(text)
     }
@@ -130,17 +137,25 @@ impl<'a> Cells<'a> {
         }
     }
 
+    /// A field of an object, with its name; as text, bytes may be two fields.
+    fn put_field(&self, name: &str, row: usize, as_text: bool, to: &mut Vec<u8>) {
+        if let Self::Bytes(_, value) = self
+            && as_text
+        {
+            let bytes = (!self.is_null(row)).then(|| value(row));
+            return put_payload(name, bytes, to);
+        }
+        put_text_string(name, to);
+        to.push(b':');
+        self.put_json(row, as_text, to);
+    }
+
     fn put_json(&self, row: usize, as_text: bool, to: &mut Vec<u8>) {
         if self.is_null(row) {
             return "null".put(to);
         }
         match self {
-            Self::Bytes(_, value) if as_text => put_payload(Some(value(row)), to),
-            Self::Bytes(_, value) => {
-                to.push(b'"');
-                put_base64(value(row), to);
-                to.push(b'"');
-            }
+            Self::Bytes(_, value) => put_base64_string(value(row), to),
             Self::Text(_, value) => put_text_string(value(row), to),
             Self::Number(_, value) => value(row).put(to),
             Self::Time(_, value) => {
@@ -154,16 +169,11 @@ impl<'a> Cells<'a> {
                 let (begin, end) = (place(row), place(row.saturating_add(1)));
                 to.push(b'[');
                 for at in begin..end {
-                    (if at > begin {
-                        ",{\"key\":"
-                    } else {
-                        "{\"key\":"
-                    })
-                    .put(to);
+                    (if at > begin { ",{" } else { "{" }).put(to);
                     let at = usize::try_from(at).unwrap_or_default();
-                    keys.put_json(at, as_text, to);
-                    ",\"value\":".put(to);
-                    values.put_json(at, as_text, to);
+                    keys.put_field("key", at, as_text, to);
+                    to.push(b',');
+                    values.put_field("value", at, as_text, to);
                     to.push(b'}');
                 }
                 to.push(b']');
@@ -171,26 +181,43 @@ impl<'a> Cells<'a> {
         }
     }
 
+    /// The additional cell of bytes: base64 if they are not UTF-8, and otherwise null.
+    fn put_base64_cell(&self, row: usize, separator: u8, to: &mut Vec<u8>) {
+        let Self::Bytes(_, value) = self else {
+            return;
+        };
+        to.push(separator);
+        if !self.is_null(row) && std::str::from_utf8(value(row)).is_err() {
+            put_base64(value(row), to);
+        }
+    }
+
     /// As in RFC 4180: null is empty, and empty text `""`.
-    fn put_csv(&self, row: usize, as_text: bool, cell: &mut Vec<u8>, to: &mut Vec<u8>) {
+    fn put_cell(
+        &self,
+        row: usize,
+        as_text: bool,
+        separator: u8,
+        cell: &mut Vec<u8>,
+        to: &mut Vec<u8>,
+    ) {
         if self.is_null(row) {
             return;
         }
         cell.clear();
         match self {
-            Self::Bytes(_, value) => match std::str::from_utf8(value(row)) {
-                Ok(text) if as_text && !text.starts_with(super::cat::BASE64) => text.put(cell),
-                _ => {
-                    (if as_text { super::cat::BASE64 } else { "" }).put(cell);
-                    put_base64(value(row), cell);
-                }
+            Self::Bytes(_, value) if as_text => match std::str::from_utf8(value(row)) {
+                Ok(text) => text.put(cell),
+                // In its own column.
+                Err(_) => return,
             },
+            Self::Bytes(_, value) => put_base64(value(row), cell),
             Self::Text(_, value) => value(row).put(cell),
             Self::Time(_, value) => put_time(value(row), cell),
             Self::Number(..) | Self::Flag(_) => return self.put_json(row, as_text, to),
             Self::Headers(..) => self.put_json(row, as_text, cell),
         }
-        let needs_quotes = |byte: &u8| matches!(byte, b'"' | b',' | b'\r' | b'\n');
+        let needs_quotes = |&byte: &u8| byte == separator || matches!(byte, b'"' | b'\r' | b'\n');
         if !cell.is_empty() && !cell.iter().any(needs_quotes) {
             return to.extend_from_slice(cell);
         }

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkalog._core import RecordText
-from kafkalog._encoding import text_of
 from kafkalog.schema import record_schema
+from payloads import bytes_of, element_of, fields_of
 
 Row = tuple[str, int, int, int, int, list[dict[str, Any]] | None, bytes | None, bytes | None]
 
@@ -105,9 +105,10 @@ def test_as_json(rows: list[Row]) -> None:
             "broker": -1,
         }
         if headers:
-            want["headers"] = [said for each in headers for said in (each["key"], text_of(each["value"]))]
-        want |= {"key": text_of(key), "payload": text_of(value)}
+            want["headers"] = [said for each in headers for said in (each["key"], element_of(each["value"]))]
+        want |= {**fields_of("key", key), **fields_of("payload", value)}
         found = json.loads(line)
+        assert (bytes_of("key", found), bytes_of("payload", found)) == (key, value), "without loss"
         assert found == want
         assert list(found) == list(want)
 

@@ -65,7 +65,8 @@ def words(command: str, source: Path, target: Path, *more: str, but: argparse.Ac
     """Give a command what it requires, except for one argument."""
     given = [command, *more, *NEEDS.get(command, ())]
     for action in ACTIONS[command]:
-        if action is but or not action.required or action.nargs in {"?", "*"}:
+        is_out = writes(action) and not action.option_strings
+        if action is but or not (is_out or (action.required and action.nargs not in {"?", "*"})):
             continue
         value = (
             str(target)
@@ -211,7 +212,7 @@ def test_a_topic_that_does_not_exist(command: str, option: str, tmp_path: Path, 
 @pytest.mark.parametrize(("command", "option"), [*selections({"partition", "partitions"})])
 def test_a_partition_that_does_not_exist(command: str, option: str, tmp_path: Path, ask: Ask) -> None:
     topic = [option for name, option in selections({"topic"}) if name == command]
-    for named in ([], [topic[0], "orders"]) if topic and command != "cat" else ([*topic, "orders"],):
+    for named in ([], [topic[0], "orders"]) if topic and command != "cat" else ([topic[0], "orders"],):
         said = ask(*words(command, DATA, tmp_path / "out", *named, option, "99"))
         one_line(said, 1, "found: ")
         assert not (tmp_path / "out").exists()

@@ -92,8 +92,9 @@ def test_arrow_files(tmp_path: Path, shape: str) -> None:
 def test_json_lines_as_people_write_them(tmp_path: Path) -> None:
     lines: list[dict[str, Any]] = [
         {"key": "k", "value": '{"a": 1}', "timestamp": 5, "headers": {"h": "x", "n": None}},
-        {"value": None, "key": "base64:/w==", "timestamp": "2024-01-02T03:04:05.678Z"},
+        {"value": None, "keyBase64": "/w==", "timestamp": "2024-01-02T03:04:05.678Z"},
         {"value": "", "headers": [{"key": "h", "value": "1"}, {"key": "h"}]},
+        {"value": "base64:/w==", "headers": [{"key": "h", "value": None, "valueBase64": "/w=="}]},
     ]
     path = tmp_path / "events.jsonl"
     # with the mark that Windows puts in front
@@ -104,6 +105,7 @@ def test_json_lines_as_people_write_them(tmp_path: Path) -> None:
         (b"k", b'{"a": 1}', (("h", b"x"), ("n", None))),
         (b"\xff", None, ()),
         (None, b"", (("h", b"1"), ("h", None))),
+        (None, b"base64:/w==", (("h", b"\xff"),)),
     ]
     assert [row.timestamp for row in rows[:2]] == [5, 1_704_164_645_678]
 
@@ -115,6 +117,9 @@ def test_json_lines_as_people_write_them(tmp_path: Path) -> None:
         ("[]", "object"),
         ('{"value": "%%"}', "base64"),
         ('{"value": 5}', "expected value as text"),
+        ('{"value": "eA==", "valueBase64": "eA=="}', "given twice"),
+        ('{"valueBase64": 5}', "expected value as text"),
+        ('{"valueBase64": "%"}', "value is not base64"),
         ('{"value": ' + "[" * 100_000, "recursion"),
         ('{"timestamp": 5}', "neither key nor value"),
         ('{"value": "eA==", "colour": "red"}', "colour"),

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
+import tempfile
 from collections.abc import Mapping
+from contextlib import contextmanager
 from functools import cache
 from itertools import groupby, islice
 from pathlib import Path
@@ -13,13 +16,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkalog import _arguments, _core, _reprs
 from kafkalog._loose import Loose
-from kafkalog._times import parse_time, with_millis
+from kafkalog._times import from_now, parse_time, with_millis
 from kafkalog.cli._style import styled
+from kafkalog.cli._words import INSTEAD_OF_PATH
 from kafkalog.errors import InternalError, KafkaLogError, UnknownTopicOrPartitionError
 from kafkalog.log import LogDir, PartitionFolder, PartitionLog, PartitionOpener, partition_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from json import JSONEncoder
 
     import pyarrow as pa
@@ -39,12 +43,36 @@ T = TypeVar("T")
 def add_path(parser: argparse.ArgumentParser) -> None:
     """Add PATH."""
     parser.add_argument("path", metavar="PATH", type=place, help="a log dir, or the folder of a partition")
+    add_broker(parser)
 
 
-def add_copy(parser: argparse.ArgumentParser) -> None:
-    """Add PATH and OUT, of commands that write a new log dir."""
-    add_path(parser)
-    parser.add_argument("out", metavar="OUT", type=output, help="a new log dir")
+def add_broker(parser: argparse.ArgumentParser) -> None:
+    """Add what names the broker in other tools: here its path, in the place of PATH."""
+    names = ("-b", "--bootstrap-server", "--bootstrap-servers", "--broker-list")
+    parser.add_argument(*names, dest=INSTEAD_OF_PATH, metavar="BROKER", help=argparse.SUPPRESS)
+
+
+def add_ignored(parser: argparse.ArgumentParser, *names: str, value: bool = False) -> None:
+    """Add options of other tools that say what is so in any case; with ``value``, they have one."""
+    more: dict[str, Any] = {"metavar": "VALUE"} if value else {"action": "store_true"}
+    for name in names:
+        parser.add_argument(name, dest="ignored", help=argparse.SUPPRESS, **more)
+
+
+def add_copy(parser: argparse.ArgumentParser, dry: str, path: str = "a log dir, or the folder of a partition") -> None:
+    """Add PATH, OUT and --dry-run, of commands that write a new log dir."""
+    parser.add_argument("path", metavar="PATH", type=place, help=path)
+    parser.add_argument("out", metavar="OUT", type=output, nargs="?", help="a new log dir; not needed for --dry-run")
+    parser.add_argument("-n", "--dry-run", action="store_true", help=dry)
+
+
+def target(arguments: argparse.Namespace) -> str:
+    """Return OUT; for a dry run any name will do, and this one exists nowhere."""
+    if arguments.out is None:
+        if not arguments.dry_run:
+            raise ValueError("name OUT, a new log dir for the result; or --dry-run to see what it would be")
+        return str(Path(tempfile.gettempdir(), f"kafkalog-dry-run-{os.getpid()}"))
+    return str(arguments.out)
 
 
 def add_log_dirs(parser: argparse.ArgumentParser) -> None:
@@ -52,6 +80,7 @@ def add_log_dirs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "path", metavar="PATH", type=place, nargs="+", help="log dirs, folders of partitions, or files of them"
     )
+    add_broker(parser)
 
 
 class _Names(argparse.Action):
@@ -64,24 +93,24 @@ class _Names(argparse.Action):
         setattr(namespace, self.dest, [*(getattr(namespace, self.dest) or ()), *given])
 
 
-def add_topics(parser: argparse.ArgumentParser, what: str = "only these topics", *aliases: str) -> None:
+def add_option(parser: argparse.ArgumentParser, *names: str, other: Sequence[str] = (), **options: Any) -> None:
+    """Add an option, and other names for it that people may type, which the help does not list."""
+    action = parser.add_argument(*names, **options)
+    if other:
+        parser.add_argument(*other, **{**options, "dest": action.dest, "help": argparse.SUPPRESS})
+
+
+def add_topics(parser: argparse.ArgumentParser, what: str = "only these topics") -> None:
     """Add -t, each of which names one topic or several."""
-    help_ = f"{what}, separated by commas; may be repeated"
-    parser.add_argument("-t", "--topic", *aliases, dest="topic", metavar="TOPIC", action=_Names, help=help_)
+    help_ = f"{what}, separated by commas; orders-0 is partition 0 of orders; may be repeated"
+    add_option(parser, "-t", "--topic", other=["--topics"], dest="topic", metavar="TOPIC", action=_Names, help=help_)
 
 
-def add_partitions(parser: argparse.ArgumentParser, what: str = "only these partitions", *aliases: str) -> None:
+def add_partitions(parser: argparse.ArgumentParser, what: str = "only these partitions") -> None:
     """Add -p, each of which names one partition or several."""
-    parser.add_argument(
-        "-p",
-        "--partition",
-        *aliases,
-        dest="partition",
-        metavar="PARTITION",
-        type=_numbers,
-        action="extend",
-        help=f"{what}, separated by commas; may be repeated",
-    )
+    help_ = f"{what}, separated by commas; may be repeated"
+    names = ("-p", "--partition")
+    add_option(parser, *names, other=["--partitions"], metavar="PARTITION", type=_numbers, action="extend", help=help_)
 
 
 def add_times(parser: argparse.ArgumentParser) -> None:
@@ -91,7 +120,7 @@ def add_times(parser: argparse.ArgumentParser) -> None:
         dest="start",
         type=time,
         metavar="WHEN",
-        help="begin at the first record at or after this time: milliseconds, or ISO 8601 with a time zone",
+        help="begin at the first record at or after this time: milliseconds, ISO 8601 with a time zone, or -2h",
     )
     parser.add_argument(
         "--until", dest="end", type=time, metavar="WHEN", help="end before the first record at or after this time"
@@ -100,8 +129,10 @@ def add_times(parser: argparse.ArgumentParser) -> None:
 
 def add_latest_per_key(parser: argparse.ArgumentParser) -> None:
     """Add --latest-per-key."""
-    parser.add_argument(
+    add_option(
+        parser,
         "--latest-per-key",
+        other=["--latest"],
         action="store_true",
         help="only the last record of each key of a partition, as compaction leaves it",
     )
@@ -138,7 +169,30 @@ def add_out(parser: argparse.ArgumentParser) -> None:
 
 def add_now(parser: argparse.ArgumentParser, what: str) -> None:
     """Add --now."""
-    parser.add_argument("--now", metavar="TIME", type=time, help=f"{what}; default: now")
+    parser.add_argument("--now", metavar="TIME", type=time, help=f"{what}; from now on: +7d; default: now")
+
+
+def add_human_readable(parser: argparse.ArgumentParser) -> None:
+    """Add --human-readable."""
+    help_ = "print sizes as 131 kB; JSON has all digits in any case"
+    parser.add_argument("--human-readable", action="store_true", help=help_)
+
+
+def sized(*, human: bool) -> Callable[[int], Any]:
+    """Return what prints a number of bytes."""
+    return _reprs.size if human else lambda octets: octets
+
+
+def add_keys(parser: argparse.ArgumentParser) -> None:
+    """Add -k."""
+    help_ = "only records with exactly this key; may be repeated"
+    parser.add_argument("-k", "--key", metavar="KEY", action="append", help=help_)
+
+
+def add_count(parser: argparse.ArgumentParser) -> None:
+    """Add -c."""
+    help_ = "stop after this many records"
+    add_option(parser, "-c", "--count", other=["--max-messages"], type=number(0, INT64_MAX), help=help_)
 
 
 def print_notes(notes: Iterable[str]) -> None:
@@ -211,26 +265,37 @@ def number(least: int = 0, most: int = INT32_MAX) -> Callable[[str], int]:
 def place(text: str) -> str:
     """Return the path of a ``file:`` URL, or the path itself, and refuse other URLs; for ``type=``."""
     try:
-        return _core.local_path(text)
+        found = _core.local_path(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+    if _ADDRESS.fullmatch(text) and not os.path.lexists(found):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is the address of a broker; kafkalog reads its files: give the folder that log.dirs names in "
+            "the broker's server.properties"
+        )
+    return found
 
 
 def output(text: str) -> str:
     """As ``place``, and refuse ``-`` as an output: a user who types it means standard output, not a folder."""
     if text in {"", "-"}:
         raise argparse.ArgumentTypeError(
-            f"expected the name of a file or folder, found {text!r}; only cat writes records to standard output"
+            f"expected the name of a file or folder, found {text!r}; only cat and export write to standard output"
         )
     return place(text)
 
 
 def time(text: str) -> int:
-    """Parse a time for ``type=``; it selects the first record at or after it."""
+    """Parse a time for ``type=``; it selects the first record at or after it. Also from now: ``now``, ``-2h``."""
     try:
-        return parse_time(text, "the time")
+        since = from_now(text)
+        return parse_time(text, "the time") if since is None else since
     except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+        raise argparse.ArgumentTypeError(f"{error}; a time from now is -2h, or +7d") from None
+
+
+# localhost:9092, and several of them.
+_ADDRESS = re.compile(r"([\w.-]+|\[[\da-fA-F:]+\]):\d{1,5}(,.*)?")
 
 
 def folders(path: str, *, live: bool = False) -> list[PartitionFolder]:
@@ -245,19 +310,38 @@ def folders(path: str, *, live: bool = False) -> list[PartitionFolder]:
 
 
 def selected(
-    path: str, topics: Sequence[str] | None = None, partitions: Iterable[int] | None = None, *, live: bool = False
+    path: str,
+    topics: Sequence[str] | None = None,
+    partitions: Collection[int] | Mapping[str, Collection[int]] | None = None,
+    *,
+    live: bool = False,
 ) -> list[PartitionFolder]:
     """List the folders of these topics and partitions, each of which must exist."""
-    found = folders(path, live=live)
+    return select(folders(path, live=live), path, topics, partitions)
+
+
+def select(
+    found: list[PartitionFolder],
+    where: str,
+    topics: Sequence[str] | None = None,
+    partitions: Collection[int] | Mapping[str, Collection[int]] | None = None,
+) -> list[PartitionFolder]:
+    """Return those of these topics and partitions, each of which must exist."""
     for topic in topics or ():
         if all(folder.topic != topic for folder in found):
-            raise UnknownTopicOrPartitionError(f'no topic "{topic}" in {path}; {_reprs.found(found)}')
+            raise UnknownTopicOrPartitionError(f'no topic "{topic}" in {where}; {_reprs.found(found)}')
     if topics:
         found = [folder for folder in found if folder.topic in topics]
-    for partition in partitions or ():
+    for partition in partitions if partitions and not isinstance(partitions, Mapping) else ():
         if all(folder.partition != partition for folder in found):
-            raise UnknownTopicOrPartitionError(f"no partition {partition} in {path}; {_reprs.found(found)}")
-    return [folder for folder in found if partitions is None or folder.partition in partitions]
+            raise UnknownTopicOrPartitionError(f"no partition {partition} in {where}; {_reprs.found(found)}")
+    return [folder for folder in found if is_wanted(folder, partitions)]
+
+
+def is_wanted(folder: PartitionFolder, partitions: Collection[int] | Mapping[str, Collection[int]] | None) -> bool:
+    """Tell whether a folder's partition is among these: of any topic, or by topic."""
+    wanted = partitions.get(folder.topic, ()) if isinstance(partitions, Mapping) else partitions
+    return wanted is None or folder.partition in wanted
 
 
 def opened(found: Iterable[PartitionFolder]) -> Iterator[tuple[PartitionFolder, PartitionLog]]:
@@ -279,11 +363,11 @@ def _report_deleted(folder: PartitionFolder) -> None:
 class Partitions:
     """Asks each of several partition folders; one that cannot be read is reported on stderr; the others continue."""
 
-    def __init__(self, found: Iterable[PartitionFolder], loose: Loose | None = None) -> None:
+    def __init__(self, found: Iterable[PartitionFolder], loose: Sequence[Loose] = (), code: int = 0) -> None:
         self._found = found
         self._loose = loose
         self._opener = PartitionOpener()
-        self.code = 0
+        self.code = code
         """The exit code: 0, or the highest one of the errors."""
 
     def ask(self, question: Callable[[PartitionFolder, PartitionLog], T]) -> Iterator[tuple[PartitionFolder, T]]:
@@ -326,9 +410,21 @@ class Partitions:
             self._report(error)
 
     def _report(self, error: KafkaLogError | OSError) -> None:
-        if self._loose is not None:
-            self._loose.rename(error)
+        for loose in self._loose:
+            loose.rename(error)
         self.code = max(self.code, report(error))
+
+
+@contextmanager
+def others_continue(*, several: bool) -> Iterator[list[int]]:
+    """Report an error of the data or the system if there are other places to ask; give 0 and the exit codes."""
+    codes = [0]
+    try:
+        yield codes
+    except (KafkaLogError, OSError) as error:
+        if not several or isinstance(error, BrokenPipeError):
+            raise
+        codes.append(report(error))
 
 
 def report(error: KafkaLogError | OSError, more: str = "") -> int:
@@ -338,46 +434,58 @@ def report(error: KafkaLogError | OSError, more: str = "") -> int:
     return code
 
 
-def planned(path: Paths, options: ReadOptions) -> tuple[list[PartitionRange], list[KafkaLogError]]:
+def planned(paths: Paths, options: ReadOptions) -> tuple[list[PartitionRange], list[KafkaLogError | OSError]]:
     """Plan a read; return also why partitions cannot be planned, if there are others."""
-    from dataclasses import replace
-
-    from kafkalog.options import ReadOptions
     from kafkalog.reader import plan_ranges
 
     try:
-        return plan_ranges(path, options), []
+        return plan_ranges(paths, options), []
     except UnknownTopicOrPartitionError:
         raise
-    except KafkaLogError:
-        chosen: dict[str, Any] = {
-            "topics": options.topics,
-            "topic_pattern": options.topic_pattern,
-            "partitions": options.partitions,
-        }
-        whole = plan_ranges(path, ReadOptions(**chosen, starting_offsets="oldest", on_corrupt="skip"))
-        if len(whole) == 1:
+    except (KafkaLogError, OSError):
+        alone = _each_alone(paths, options)
+        if len(alone) <= 1:
             raise
     ranges: list[PartitionRange] = []
-    errors: list[KafkaLogError] = []
-    for each in whole:
-        start = options.starting_offsets
-        if isinstance(start, Mapping):
-            of_topic = start.get(each.topic, {})
-            number = of_topic.get(each.partition)
-            start = "earliest" if number is None else number
-        alone: dict[str, Any] = {
-            "topics": [each.topic],
-            "topic_pattern": None,
-            "partitions": {each.topic: [each.partition]},
-        }
+    errors: list[KafkaLogError | OSError] = []
+    for path, each in alone:
         try:
-            ranges += plan_ranges(path, replace(options, **alone, starting_offsets=start))
-        except KafkaLogError as error:
-            if isinstance(path, Loose):
-                path.rename(error)
+            ranges += plan_ranges(path, each)
+        except (KafkaLogError, OSError) as error:  # noqa: PERF203 - each for itself
+            if isinstance(paths, Loose):
+                paths.rename(error)
             errors.append(error)
     return ranges, errors
+
+
+def _each_alone(paths: Paths, options: ReadOptions) -> list[tuple[str, ReadOptions]]:
+    """Return a read of each folder that the options select, whatever is in it."""
+    from dataclasses import replace
+
+    from kafkalog._patterns import compiled, matching
+
+    found = []
+    for path in _arguments.paths(paths):
+        if Path(path).is_file():
+            found.append((path, options))
+            continue
+        listed = folders(path, live=True)
+        names = set(options.topics or ())
+        if options.topic_pattern is not None:
+            names.update(matching(compiled(options.topic_pattern), {each.topic for each in listed}, whole=True))
+        is_named = options.topics is not None or options.topic_pattern is not None
+        for each in listed:
+            # Internal topics are read where they are named, or given by path.
+            is_taken = each.topic in names if is_named else each.path == path or not each.topic.startswith("__")
+            if not is_taken or not is_wanted(each, options.partitions):  # type: ignore[arg-type]
+                continue
+            start = options.starting_offsets
+            if isinstance(start, Mapping):
+                number = start.get(each.topic, {}).get(each.partition)
+                start = "earliest" if number is None else number
+            own: dict[str, Any] = {"topics": None, "topic_pattern": None, "partitions": None}
+            found.append((each.path, replace(options, **own, starting_offsets=start)))
+    return found
 
 
 def print_partial(*tables: pa.Table) -> int:
@@ -411,7 +519,7 @@ def described(error: KafkaLogError | OSError) -> tuple[str, int]:
             names = ["standard output"]
         text, code = ": ".join([*names, error.strerror]) if names and error.strerror else text, FAILED
         if isinstance(error, FileNotFoundError) and [Path(name).name for name in names] == ["-"]:
-            text += "; only cat, dump, export, stats and verify read standard input"
+            text += "; only cat, dump, export, grep, ls, offsets, stats and verify read standard input"
     return cell(" ".join(text.replace('on_corrupt="skip"', "--on-corrupt skip").split())), code
 
 

@@ -6,7 +6,7 @@ import codecs
 import json
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from kafkalog._encoding import bytes_of, from_base64
+from kafkalog._encoding import BESIDE, from_base64
 from kafkalog._times import parse_time, to_millis
 from kafkalog.errors import InvalidRecordError
 from kafkalog.schema import RECORD_COLUMNS
@@ -35,7 +35,8 @@ _LINES = 4096
 _TOO_LARGE = 1 << 64
 # Columns of an export that describe records and are not written.
 _DESCRIPTIVE = {column.name for column in RECORD_COLUMNS} - {*WRITTEN, "offset"}
-_OF_KCAT = {"payload": "value", "ts": "timestamp"}
+_OF_KCAT = {"payload": "value", f"payload{BESIDE}": f"value{BESIDE}", "ts": "timestamp"}
+_BASE64 = (f"key{BESIDE}", f"value{BESIDE}")
 
 
 def format_of(path: Path) -> tuple[str | None, str]:
@@ -128,7 +129,7 @@ def _no_rows(schema: pa.Schema, columns: list[str]) -> pa.RecordBatch:
 
 def _json_lines(path: Path, *, text: bool, keep_offsets: bool) -> Iterator[tuple[list[Record], int]]:
     """Yield the objects of the lines as records."""
-    known = {*WRITTEN, "offset", *_DESCRIPTIVE}
+    known = {*WRITTEN, *_BASE64, "offset", *_DESCRIPTIVE}
     # ``json.loads`` would create a decoder for each line.
     decoder = json.JSONDecoder(parse_float=_whole)
     found: list[Record] = []
@@ -192,33 +193,44 @@ def _record(fields: Any, known: set[str], *, text: bool, keep_offsets: bool) -> 
         fields, text = _of_kcat(fields), True
     if unknown := fields.keys() - known:
         raise ValueError(f"unknown field {min(unknown)!r}; valid are {', '.join(WRITTEN)}")
-    if "key" not in fields and "value" not in fields:
+    if not fields.keys() & {"key", "value", *_BASE64}:
         raise ValueError("the object has neither key nor value")
-    shape = bytes_of if text else from_base64
     offset = fields.get("offset") if keep_offsets else None
-
-    def data(name: str, given: Any) -> bytes | None:
-        if given is None:
-            return None
-        if not isinstance(given, str):
-            raise TypeError(f"expected {name} as text or null, found {given!r}")
-        try:
-            return shape(given)
-        except ValueError as error:
-            hint = "" if text else "; --text imports it as text"
-            raise ValueError(f"{name} is not base64: {error}{hint}") from None
 
     headers = fields.get("headers") or []
     if not isinstance(headers, (dict, list)):
         raise TypeError(f"expected headers as an object or a list, found {headers!r}")
-    pairs = headers.items() if isinstance(headers, dict) else [_pair(header) for header in headers]
+    if isinstance(headers, dict):
+        headers = [{"key": key, "value": value} for key, value in headers.items()]
     return Record(
-        data("value", fields.get("value")),
-        data("key", fields.get("key")),
+        _data(fields, "value", "value", text=text),
+        _data(fields, "key", "key", text=text),
         _timestamp(fields.get("timestamp")),
-        [(key, data(f"header {key!r}", value)) for key, value in pairs],
+        [
+            (header["key"], _data(header, "value", f"header {header['key']!r}", text=text))
+            for header in map(_header, headers)
+        ],
         offset,
     )
+
+
+def _data(found: dict[str, Any], field: str, name: str, *, text: bool) -> bytes | None:
+    """Return the bytes of a field, or of the one beside it that has what is not UTF-8."""
+    given, packed = found.get(field), found.get(f"{field}{BESIDE}")
+    if given is not None and packed is not None:
+        raise ValueError(f"{name} is given twice: {field} and {field}{BESIDE}")
+    is_text, said = text and packed is None, given if packed is None else packed
+    if said is None:
+        return None
+    if not isinstance(said, str):
+        raise TypeError(f"expected {name} as text or null, found {said!r}")
+    try:
+        return said.encode() if is_text else from_base64(said)
+    except UnicodeEncodeError:
+        raise ValueError(f"{name} has half of a surrogate pair, which is no character: {said!r}") from None
+    except ValueError as error:
+        hint = "" if text or packed is not None else "; --text imports it as text"
+        raise ValueError(f"{name} is not base64: {error}{hint}") from None
 
 
 def _of_kcat(fields: dict[str, Any]) -> dict[str, Any]:
@@ -227,13 +239,19 @@ def _of_kcat(fields: dict[str, Any]) -> dict[str, Any]:
     flat = found.get("headers") or []
     if not isinstance(flat, list) or len(flat) % 2:
         raise TypeError(f"expected headers as [key, value, ...], found {flat!r}")
-    found["headers"] = [{"key": key, "value": value} for key, value in zip(flat[::2], flat[1::2], strict=True)]
+    found["headers"] = [
+        {"key": key, f"value{BESIDE}": value["base64"]}
+        if isinstance(value, dict) and value.keys() == {"base64"}
+        else {"key": key, "value": value}
+        for key, value in zip(flat[::2], flat[1::2], strict=True)
+    ]
     return found
 
 
-def _pair(header: Any) -> tuple[str, Any]:
-    if isinstance(header, dict) and isinstance(header.get("key"), str) and header.keys() <= {"key", "value"}:
-        return header["key"], header.get("value")
+def _header(header: Any) -> dict[str, Any]:
+    known = {"key", "value", f"value{BESIDE}"}
+    if isinstance(header, dict) and isinstance(header.get("key"), str) and header.keys() <= known:
+        return header
     raise ValueError(f'expected a header as {{"key": ..., "value": ...}}, found {header!r}')
 
 

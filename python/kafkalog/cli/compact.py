@@ -26,7 +26,7 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    _common.add_copy(parser)
+    _common.add_copy(parser, "only print the result, of the first pass where keys need several; nothing is written")
     _common.add_now(parser, "the time of the compaction")
     _common.add_config(parser)
     parser.add_argument(
@@ -40,12 +40,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=128 << 20,
         help="memory for the offsets of keys, 24 bytes each; default: 128 MiB",
     )
-    parser.add_argument(
-        "-n",
-        "--dry-run",
-        action="store_true",
-        help="only print the result, of the first pass where keys need several; nothing is written",
-    )
     parser.add_argument("-J", "--json", action="store_true", help="one JSON object per partition")
 
 
@@ -54,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     with on_terminal() as show:
         report = tools.compact(
             arguments.path,
-            arguments.out,
+            _common.target(arguments),
             now=arguments.now,
             config=arguments.config,
             dry_run=arguments.dry_run,

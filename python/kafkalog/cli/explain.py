@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafkalog._times import format_time
 from kafkalog.cli import _common
+from kafkalog.cli._selection import sources
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
+
+    from kafkalog.cli._selection import Source
 
 
 EPILOG = """\
@@ -25,51 +30,92 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    _common.add_path(parser)
+    _common.add_log_dirs(parser)
     _common.add_now(parser, "the time to assume")
     _common.add_config(parser)
+    _common.add_human_readable(parser)
     parser.add_argument("--disk", action="store_true", help="print only the disk usage; with -J an object per kind")
     parser.add_argument("-J", "--json", action="store_true", help="one JSON object per segment, nothing else")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the explanation."""
+    """Print the explanation of each path; one that cannot be read is reported, and the others are explained."""
+    code = 0
+    with sources(arguments.path) as found:
+        for number, source in enumerate(found):
+            with _common.others_continue(several=len(found) > 1) as failed:
+                code = max(code, _explain(source, arguments, is_next=number > 0, several=len(found) > 1))
+            code = max(code, *failed)
+    return code
+
+
+def _explain(source: Source, arguments: argparse.Namespace, *, is_next: bool, several: bool) -> int:
     from kafkalog import tools
 
-    table = tools.explain(arguments.path, arguments.now, config=arguments.config, on_corrupt="skip")
-    rows = _common.rows_of(table)
+    if source.loose is not None and source.loose.is_segment:
+        raise ValueError(
+            f"{source.given}: what keeps a segment depends on those around it; name it in the folder of its partition, "
+            f"or sum it up with kafkalog stats"
+        )
+    table = tools.explain(source.path, arguments.now, config=arguments.config, on_corrupt="skip")
+    rows = [row for row in _common.rows_of(table) if source.segment in {None, row["segment"]}]
     code = _common.print_partial(table)
+    names: dict[str, Any] = {"path": source.given} if several else {}
     if arguments.json and not arguments.disk:
         for row in rows:
-            _common.json_line(row)
+            _common.json_line({**names, **row})
         return code
-    kinds = _common.rows_of(tools.disk_usage(arguments.path))
+    kinds = _kinds(source, rows)
+    code = max(code, _common.DAMAGED if any(kind["kind"] == "unreadable" for kind in kinds) else 0)
+    if arguments.json:
+        for kind in kinds:
+            _common.json_line({**names, **kind})
+        return code
+    sized = _common.sized(human=arguments.human_readable)
+    if is_next:
+        print()
+    _print_kinds(source.given, kinds, sized)
+    if not arguments.disk:
+        print()
+        _print_topics(rows, sized)
+        _print_segments(rows, sized)
+    return code
+
+
+def _kinds(source: Source, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the disk usage, with what can be freed of logs."""
+    from kafkalog import tools
+
+    kinds = _common.rows_of(tools.disk_usage(source.path)) if source.segment is None else _only(source, rows)
     for kind in kinds:
         if kind["kind"] == "log":
             kind["bytesFreeable"] = sum(row["bytesFreeable"] for row in rows)
         if kind["kind"] == "unreadable":
-            _common.warn(f"{kind['files']} folder(s) below {arguments.path} cannot be listed")
-            code = _common.DAMAGED
-    if arguments.json:
-        for kind in kinds:
-            _common.json_line(kind)
-        return code
-    _print_kinds(arguments.path, kinds)
-    if not arguments.disk:
-        print()
-        _print_topics(rows)
-        _print_segments(rows)
-    return code
+            _common.warn(f"{kind['files']} folder(s) below {source.given} cannot be listed")
+    return kinds
 
 
-def _print_kinds(path: str, kinds: list[dict[str, Any]]) -> None:
+def _only(source: Source, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the disk usage of one segment's file."""
+    about = Path(source.given).stat()
+    usage = {"kind": "log", "files": 1, "bytes": about.st_size, "allocatedBytes": about.st_blocks * 512}
+    advice = "see below" if rows else "not a segment of the log"
+    return [{**usage, "bytesFreeable": 0, "removedBy": "broker", "advice": advice}]
+
+
+def _print_kinds(path: str, kinds: list[dict[str, Any]], sized: Callable[[int], Any]) -> None:
     """Print what ``du`` counts."""
     names = ("files", "bytes", "allocatedBytes", "bytesFreeable")
-    files, size, allocated, free = (sum(kind[name] for kind in kinds) for name in names)
-    _common.say(f"{path}: {size} bytes, {allocated} allocated; {free} bytes can be freed now")
+    files, *sums = (sum(kind[name] for kind in kinds) for name in names)
+    size, allocated, free = map(sized, sums)
+    unit = " bytes" if isinstance(size, int) else ""
+    _common.say(f"{path}: {size}{unit}, {allocated} allocated; {free}{unit} can be freed now")
     print()
     head = ["KIND", "FILES", "BYTES", "ALLOCATED", "FREE NOW", "BY", "HOW"]
-    lines = [[kind["kind"], *(kind[name] for name in names), kind["removedBy"], kind["advice"]] for kind in kinds]
+    lines = [
+        [kind["kind"], kind["files"], *(sized(kind[name]) for name in names[1:]), kind["removedBy"], kind["advice"]]
+        for kind in kinds
+    ]
     lines.append(["total", files, size, allocated, free, "", ""])
     _common.table(head, lines, right=head[1:5])
 
@@ -97,7 +143,7 @@ class _Topic:
             self.kept += size
 
 
-def _print_topics(rows: list[dict[str, Any]]) -> None:
+def _print_topics(rows: list[dict[str, Any]], sized: Callable[[int], Any]) -> None:
     from kafkalog.tools.advice import advice
 
     topics: dict[str, _Topic] = {}
@@ -108,10 +154,11 @@ def _print_topics(rows: list[dict[str, Any]]) -> None:
     for name, topic in sorted(topics.items(), key=lambda item: (-item[1].free, -item[1].size, item[0])):
         times = sorted(topic.waiting)
         first, last = (times[0], times[-1]) if times else (None, None)
-        following = topic.waiting[times[0]] if times else None
+        following = sized(topic.waiting[times[0]]) if times else None
         when, rest = format_time(first), format_time(last)
         source = ", ".join(sorted(topic.sources))
-        lines.append([name, topic.size, topic.free, following, when, rest, topic.kept, topic.cleanable, source])
+        size, free, kept, cleanable = map(sized, (topic.size, topic.free, topic.kept, topic.cleanable))
+        lines.append([name, size, free, following, when, rest, kept, cleanable, source])
     _common.table(head, lines, right=("BYTES", "FREE NOW", "NEXT", "KEPT", "TO COMPACT"))
     told = list(dict.fromkeys(advice(rows)))
     if any(topic.free for topic in topics.values()):
@@ -122,9 +169,10 @@ def _print_topics(rows: list[dict[str, Any]]) -> None:
         print(line)
 
 
-def _print_segments(rows: list[dict[str, Any]]) -> None:
+def _print_segments(rows: list[dict[str, Any]], sized: Callable[[int], Any]) -> None:
     print()
-    _common.print_rows(_SEGMENTS, rows, ("SEGMENT", "BYTES"), as_json=False)
+    columns = {**_SEGMENTS, "BYTES": lambda row: sized(row["size"])}
+    _common.print_rows(columns, rows, ("SEGMENT", "BYTES"), as_json=False)
 
 
 def _noted(text: Any, note: str | None) -> Any:

@@ -30,8 +30,8 @@ EPILOG = """\
 OUT is one file if it ends in .parquet, .arrow, .jsonl, .csv, .jsonl.gz or .csv.gz, and otherwise a folder with one file
 per partition. A file appears under its name when it is complete; in a folder, a partition that cannot be read has no
 file, and the exit code is 1. A folder that --spark writes holds files of several partitions, and appears when all are
-complete. In JSON lines and CSV keys and values are base64; with --text they are text, and only values that are not
-UTF-8, or begin with "base64:", are base64 with the prefix "base64:"."""
+complete. In JSON lines and CSV keys and values are base64; with --text they are text, and bytes that are not UTF-8 are
+null there and base64 in a field or column of their own: "value":null,"valueBase64":"/w=="."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -141,7 +141,7 @@ def _write(
     outside: Loose | None,
     *,
     lost: list[dict[str, Any]],
-    errors: list[KafkaLogError],
+    errors: list[KafkaLogError | OSError],
 ) -> int:
     """Write each file, and collect what was skipped and why files were not written; return the number of records."""
     written = 0

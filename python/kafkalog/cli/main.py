@@ -41,6 +41,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         try:
             parsed = _parse(words)
+            if getattr(parsed, "topic", None):
+                from kafkalog.cli._selection import settle
+
+                settle(parsed)
             code: int = _module(parsed.command).run(parsed)
         except SystemExit as leaving:
             # From the parser: --help, --version, wrong usage.

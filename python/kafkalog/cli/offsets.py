@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from kafkalog import _core, _reprs
 from kafkalog._patterns import compiled, matching
-from kafkalog._times import parse_time, since_1970
+from kafkalog._times import from_now, parse_time, since_1970
 from kafkalog.cli import _common
+from kafkalog.cli._selection import chosen, sources
 from kafkalog.errors import UnknownTopicOrPartitionError
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     import re
 
     from kafkalog._core import DirState
+    from kafkalog.cli._selection import Chosen
 
 # As in a ListOffsetsRequest.
 _WORDS = {"latest": -1, "earliest": -2, "max-timestamp": -3}
@@ -22,16 +24,16 @@ _WORDS = {"latest": -1, "earliest": -2, "max-timestamp": -3}
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    _common.add_path(parser)
+    _common.add_log_dirs(parser)
     _common.add_topics(parser, "only topics that these names or regular expressions match")
-    _common.add_partitions(parser, "only these partitions", "--partitions")
+    _common.add_partitions(parser)
     parser.add_argument(
         "--time",
         type=_time,
         default=-1,
         metavar="WHEN",
-        help="latest (-1, the default), earliest (-2), max-timestamp (-3), milliseconds since the epoch, or "
-        "ISO 8601 with a time zone",
+        help="latest (-1, the default), earliest (-2), max-timestamp (-3), milliseconds since the epoch, "
+        "ISO 8601 with a time zone, or from now: -2h",
     )
     _common.add_isolation_level(parser)
     parser.add_argument("--exclude-internal-topics", action="store_true", help="leave out topics named __...")
@@ -39,27 +41,35 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print a line for each partition with an answer; one that cannot be read is reported."""
-    there = found = _common.folders(arguments.path, live=True)
+    with sources(arguments.path, alone=True) as given:
+        return _run(arguments, chosen(given, live=True))
+
+
+def _run(arguments: argparse.Namespace, listed: Chosen) -> int:
+    there = found = listed.folders
     if arguments.topic:
         patterns = [_pattern(each) for each in arguments.topic if each.strip()]
-        names = {folder.topic for folder in found}
+        # A segment outside a log dir has no topic.
+        names = {folder.topic for folder in found if folder.topic}
         wanted = {name for pattern in patterns for name in matching(pattern, names, whole=True)}
         found = [folder for folder in found if folder.topic in wanted]
     if arguments.partition:
-        found = [folder for folder in found if folder.partition in arguments.partition]
+        found = [folder for folder in found if _common.is_wanted(folder, arguments.partition)]
     if arguments.exclude_internal_topics:
         found = [folder for folder in found if not folder.topic.startswith("__")]
-    if not found:
-        raise UnknownTopicOrPartitionError(f"no partition in {arguments.path} matches; {_reprs.found(there)}")
+    if not found and not listed.code:
+        places = ", ".join(arguments.path)
+        raise UnknownTopicOrPartitionError(f"no partition in {places} matches; {_reprs.found(there)}")
     committed = arguments.isolation_level == "read_committed"
-    partitions = _common.Partitions(found)
+    partitions = listed._replace(folders=found).partitions()
 
     def question(folders: list[str], log_dir: DirState | None) -> list[int | BaseException | None]:
         return _core.list_offsets(folders, log_dir, arguments.time, committed)
 
     for folder, offset in partitions.ask_all(question):
         if offset is not None:
-            print(f"{folder.topic}:{folder.partition}:{offset}")
+            place = ["-" if each is None else str(each) for each in (folder.topic, folder.partition)]
+            print(":".join([*place, str(offset)]))
     return partitions.code
 
 
@@ -69,7 +79,8 @@ def _time(text: str) -> int:
     if text in {str(number) for number in _WORDS.values()}:
         return int(text)
     try:
-        return since_1970(parse_time(text, "the time"), "the time")
+        since = from_now(text)
+        return since_1970(parse_time(text, "the time") if since is None else since, "the time")
     except ValueError as error:
         import argparse
 

@@ -54,7 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--nodes", metavar="N", type=_common.number(1), default=1, help="number of new nodes; default 1"
     )
-    _common.add_topics(parser, "only rescue these topics, and internal ones", "--topics")
+    _common.add_topics(parser, "only rescue these topics, and internal ones")
     parser.add_argument(
         "--into",
         metavar="LOG_DIR",

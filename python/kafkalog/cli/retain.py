@@ -25,10 +25,9 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    _common.add_copy(parser)
+    _common.add_copy(parser, "only print what would be deleted")
     _common.add_now(parser, "the time of the retention")
     _common.add_config(parser)
-    parser.add_argument("-n", "--dry-run", action="store_true", help="only print what would be deleted")
     parser.add_argument("-J", "--json", action="store_true", help="one JSON object per partition")
 
 
@@ -37,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     with on_terminal() as show:
         report = tools.retain(
             arguments.path,
-            arguments.out,
+            _common.target(arguments),
             now=arguments.now,
             config=arguments.config,
             dry_run=arguments.dry_run,

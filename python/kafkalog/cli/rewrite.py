@@ -26,7 +26,7 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    _common.add_copy(parser)
+    _common.add_copy(parser, "only count the records that would be dropped")
     parser.add_argument(
         "--drop-key", metavar="KEY", action="append", help="drop records with this key; may be repeated"
     )
@@ -58,7 +58,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--magic", choices=["2"], help="write messages of magic 0 and 1 as batches of magic 2")
     _common.add_config(parser)
     _common.add_on_corrupt(parser, "leaves out damaged batches")
-    parser.add_argument("-n", "--dry-run", action="store_true", help="only count the records that would be dropped")
     parser.add_argument("-J", "--json", action="store_true", help="one JSON object per partition")
 
 
@@ -92,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
     with on_terminal() as show:
         report = tools.rewrite(
             arguments.path,
-            arguments.out,
+            _common.target(arguments),
             drop_keys=keys or None,
             drop_key_pattern=arguments.drop_key_pattern,
             drop=arguments.drop_where,

@@ -23,13 +23,11 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("path", metavar="PATH", type=_common.place, help="the folder of a partition")
-    parser.add_argument("out", metavar="OUT", type=_common.output, help="a new log dir")
+    _common.add_copy(parser, "only print what would be removed", "the folder of a partition")
     parser.add_argument(
         "--offset", type=_common.number(0, _common.INT64_MAX), required=True, help="the first offset to remove"
     )
     _common.add_config(parser)
-    parser.add_argument("-n", "--dry-run", action="store_true", help="only print what would be removed")
     parser.add_argument("-J", "--json", action="store_true", help="one JSON object")
 
 
@@ -37,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Truncate the copy, and print what was removed."""
     report = tools.truncate(
         arguments.path,
-        arguments.out,
+        _common.target(arguments),
         offset=arguments.offset,
         dry_run=arguments.dry_run,
         config=arguments.config,
