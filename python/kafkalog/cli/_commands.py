@@ -37,6 +37,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "help": {
         "help": "guides to reading, writing, recovering and Spark",
+        "completion": "print what makes bash, zsh or fish complete commands, options and topics",
     },
 }
 COMMANDS = {name: summary for group in GROUPS.values() for name, summary in group.items()}

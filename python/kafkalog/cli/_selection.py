@@ -34,7 +34,8 @@ def partitions_below(paths: Iterable[str]) -> dict[str, set[int]]:
         except OSError:
             names = []
         # The path may be in a partition's folder, or be one.
-        near = [Path(path).name, Path(path).parent.name] if not any(map(_FOLDER.fullmatch, names)) else []
+        place = Path(path) if Path(path).is_dir() else Path(path).parent
+        near = [] if any(map(_FOLDER.fullmatch, names)) else [place.name]
         for match in filter(None, map(_FOLDER.fullmatch, [*names, *near])):
             found.setdefault(match["topic"], set()).add(int(match["partition"]))
     return found

@@ -35,7 +35,7 @@ def ordered(parser: argparse.ArgumentParser, words: Iterable[str]) -> list[str]:
         if not word.startswith("-") or word == "-" or NEGATIVE.match(word):
             places.append(word)
             continue
-        action, value = _action(parser, word)
+        action, value = split_option(parser, word)
         follows = action is not None and value is None and action.nargs != 0 and at < len(rest)
         following = rest[at : at + 1] if action is not None and follows and _is_value(parser, action, rest[at]) else []
         at += len(following)
@@ -49,7 +49,7 @@ def ordered(parser: argparse.ArgumentParser, words: Iterable[str]) -> list[str]:
     return [*options, "--", *places] if places else options
 
 
-def _action(parser: argparse.ArgumentParser, word: str) -> tuple[argparse.Action | None, str | None]:
+def split_option(parser: argparse.ArgumentParser, word: str) -> tuple[argparse.Action | None, str | None]:
     """Return the option that takes what follows, and its value if that is in the same word."""
     actions = {option: action for action in parser._actions for option in action.option_strings}  # noqa: SLF001
     name, sign, value = word.partition("=")

@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 from kafkalog.cli._selection import settle
 
                 settle(parsed)
-            code: int = _module(parsed.command).run(parsed)
+            code: int = module_of(parsed.command).run(parsed)
         except SystemExit as leaving:
             # From the parser: --help, --version, wrong usage.
             code = leaving.code if isinstance(leaving.code, int) else USAGE
@@ -78,7 +78,8 @@ def _open_streams() -> None:
         getattr(getattr(sys, name), "reconfigure", lambda **_: None)(errors="backslashreplace")
 
 
-def _module(command: str) -> Any:
+def module_of(command: str) -> Any:
+    """Import the module of a command."""
     # A keyword cannot be the name of a module.
     return importlib.import_module(f"kafkalog.cli.{command}{'_' * keyword.iskeyword(command)}")
 
@@ -163,7 +164,7 @@ def _parse(words: list[str]) -> argparse.Namespace:
         name, rest = MODES[name], [word for word in (name, *rest) if MODES[name] == "cat" or word != name]
     if name not in COMMANDS:
         _wrong(_instead_of(name, rest))
-    module = _module(name)
+    module = module_of(name)
     description = f"{COMMANDS[name][0].upper()}{COMMANDS[name][1:]}."
     command = _Parser(
         prog=f"kafkalog {name}",
