@@ -169,6 +169,20 @@ impl BytesBuilder {
         Ok(())
     }
 
+    /// Appends the bytes that `write` adds to those of the column.
+    ///
+    /// # Errors
+    /// Those of `write`, and `TooLarge`.
+    pub(crate) fn push_with(
+        &mut self,
+        write: impl FnOnce(&mut Vec<u8>) -> std::result::Result<(), Undecoded>,
+    ) -> std::result::Result<(), Undecoded> {
+        write(&mut self.bytes)?;
+        self.offsets.push(offset(self.bytes.len(), "bytes")?);
+        self.nulls.append_non_null();
+        Ok(())
+    }
+
     #[inline]
     fn push_null(&mut self) {
         let end = self.offsets.last().copied().unwrap_or_default();

@@ -6,13 +6,17 @@
 //! | [`schemas`] | schemas, and the one that a payload is written under |
 //! | [`fault`] | reasons for which a payload has no value |
 //! | [`decoder`] | the trait of all formats: schemas compiled to programs, payloads decoded into a column |
+//! | [`field_tree`] | the fields of a column that are wanted |
+//! | [`avro`] | decoders of Avro |
 //! | [`builder`] | Arrow columns of any type, from which the last rows can be removed again |
 //!
 //! A column has one reader schema, which gives its type. Every writer schema that occurs is compiled against it once;
 //! then each payload is decoded straight into the column, whatever schema the payload before it had.
 
+pub(crate) mod avro;
 pub(crate) mod builder;
 pub(crate) mod decoder;
 pub(crate) mod fault;
+pub(crate) mod field_tree;
 pub(crate) mod guid;
 pub(crate) mod schemas;

@@ -1,0 +1,268 @@
+//! The bytes of a value, read strictly: what Java tolerates (a boolean of 2, varints beyond their width) is a fault.
+
+use super::super::fault::{Cause, Undecoded};
+use crate::format::varint::{MAX_VARINT_LEN, MAX_VARLONG_LEN, unzigzag32, unzigzag64};
+
+/// Most items without bytes in a value: their number is not bounded by the bytes that are left.
+const MAX_EMPTY_ITEMS: usize = 1 << 20;
+/// Bytes that a value may take in columns or text, beside those for each of its own.
+const BUDGET: usize = 256 << 20;
+/// Bytes in columns or text for each byte of a value. What takes less is not counted.
+pub(super) const EXPANSION: usize = 64;
+/// Deepest value.
+pub(super) const MAX_DEPTH: usize = 64;
+
+type Read<T> = Result<T, Undecoded>;
+
+/// A position in the bytes of a value.
+#[derive(Debug)]
+pub(super) struct AvroCursor<'a> {
+    rest: &'a [u8],
+    length: usize,
+    budget: usize,
+    empty_items: usize,
+}
+
+impl<'a> AvroCursor<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
+        Self {
+            rest: bytes,
+            length: bytes.len(),
+            budget: BUDGET.saturating_add(bytes.len().saturating_mul(EXPANSION)),
+            empty_items: 0,
+        }
+    }
+
+    pub(super) const fn position(&self) -> usize {
+        self.length.saturating_sub(self.rest.len())
+    }
+
+    /// Bytes that are left.
+    #[inline]
+    pub(super) const fn left(&self) -> usize {
+        self.rest.len()
+    }
+
+    /// Bytes that the value may still take.
+    pub(super) const fn budget(&self) -> usize {
+        self.budget
+    }
+
+    #[cold]
+    pub(super) fn malformed(&self, text: std::fmt::Arguments<'_>) -> Undecoded {
+        Undecoded::at(Cause::Malformed, self.position(), text)
+    }
+
+    #[cold]
+    fn truncated(&self, wanted: usize) -> Undecoded {
+        let left = self.rest.len();
+        let text = format_args!("{wanted} bytes expected, {left} left");
+        Undecoded::at(Cause::Truncated, self.position(), text)
+    }
+
+    #[cold]
+    pub(super) fn too_deep(&self) -> Undecoded {
+        self.malformed(format_args!("nested deeper than {MAX_DEPTH} levels"))
+    }
+
+    #[cold]
+    pub(super) fn too_large(&self) -> Undecoded {
+        let text = format_args!(
+            "the value takes more than {} bytes, {EXPANSION} for each of its own and {BUDGET} more",
+            BUDGET.saturating_add(self.length.saturating_mul(EXPANSION)),
+        );
+        Undecoded::at(Cause::TooLarge, self.position(), text)
+    }
+
+    /// Counts bytes that the value takes.
+    #[inline]
+    pub(super) fn charge(&mut self, bytes: usize) -> Read<()> {
+        match self.budget.checked_sub(bytes) {
+            Some(left) => self.budget = left,
+            None => return Err(self.too_large()),
+        }
+        Ok(())
+    }
+
+    /// Counts an item that took no bytes.
+    #[inline]
+    pub(super) fn empty_item(&mut self) -> Read<()> {
+        self.empty_items = self.empty_items.saturating_add(1);
+        if self.empty_items > MAX_EMPTY_ITEMS {
+            let text = format_args!("more than {MAX_EMPTY_ITEMS} items without bytes");
+            return Err(self.malformed(text));
+        }
+        Ok(())
+    }
+
+    /// Demands that nothing is left.
+    #[inline]
+    pub(super) fn end(&self) -> Read<()> {
+        if self.rest.is_empty() {
+            return Ok(());
+        }
+        let text = format_args!("{} bytes are left after the value", self.rest.len());
+        Err(Undecoded::at(Cause::TrailingBytes, self.position(), text))
+    }
+
+    #[inline]
+    pub(super) fn take(&mut self, count: usize) -> Read<&'a [u8]> {
+        match self.rest.split_at_checked(count) {
+            Some((taken, rest)) => {
+                self.rest = rest;
+                Ok(taken)
+            }
+            None => Err(self.truncated(count)),
+        }
+    }
+
+    /// All that is left.
+    pub(super) fn take_rest(&mut self) -> &'a [u8] {
+        std::mem::take(&mut self.rest)
+    }
+
+    #[inline]
+    pub(super) fn array<const N: usize>(&mut self) -> Read<[u8; N]> {
+        match self.rest.split_first_chunk::<N>() {
+            Some((taken, rest)) => {
+                self.rest = rest;
+                Ok(*taken)
+            }
+            None => Err(self.truncated(N)),
+        }
+    }
+
+    #[inline]
+    pub(super) fn boolean(&mut self) -> Read<bool> {
+        match self.array::<1>()? {
+            [0] => Ok(false),
+            [1] => Ok(true),
+            [other] => Err(self.malformed(format_args!("boolean {other}"))),
+        }
+    }
+
+    #[inline]
+    #[expect(clippy::little_endian_bytes, reason = "Avro's floats are")]
+    pub(super) fn float(&mut self) -> Read<f32> {
+        Ok(f32::from_le_bytes(self.array()?))
+    }
+
+    #[inline]
+    #[expect(clippy::little_endian_bytes, reason = "Avro's floats are")]
+    pub(super) fn double(&mut self) -> Read<f64> {
+        Ok(f64::from_le_bytes(self.array()?))
+    }
+
+    #[inline]
+    pub(super) fn int(&mut self) -> Read<i32> {
+        if let Some((&byte, rest)) = self.rest.split_first()
+            && byte < 0x80
+        {
+            self.rest = rest;
+            return Ok(unzigzag32(u32::from(byte)));
+        }
+        let raw = self.varint(MAX_VARINT_LEN)?;
+        match u32::try_from(raw) {
+            Ok(raw) => Ok(unzigzag32(raw)),
+            Err(_) => Err(self.malformed(format_args!("an int beyond 32 bits"))),
+        }
+    }
+
+    #[inline]
+    pub(super) fn long(&mut self) -> Read<i64> {
+        if let Some((&byte, rest)) = self.rest.split_first()
+            && byte < 0x80
+        {
+            self.rest = rest;
+            return Ok(unzigzag64(u64::from(byte)));
+        }
+        Ok(unzigzag64(self.varint(MAX_VARLONG_LEN)?))
+    }
+
+    /// A varint of at most `longest` bytes.
+    fn varint(&mut self, longest: usize) -> Read<u64> {
+        let (mut value, mut shift) = (0_u64, 0_u32);
+        for (at, &byte) in self.rest.iter().take(longest).enumerate() {
+            let group = u64::from(byte & 0x7f);
+            let shifted = group.wrapping_shl(shift);
+            if shifted.wrapping_shr(shift) != group {
+                return Err(self.malformed(format_args!("a number beyond 64 bits")));
+            }
+            value |= shifted;
+            if byte < 0x80 {
+                self.rest = self.rest.get(at.saturating_add(1)..).unwrap_or_default();
+                return Ok(value);
+            }
+            shift = shift.wrapping_add(7);
+        }
+        if self.rest.len() < longest {
+            return Err(self.truncated(self.rest.len().saturating_add(1)));
+        }
+        Err(self.malformed(format_args!("a number of more than {longest} bytes")))
+    }
+
+    /// The bytes after their length.
+    #[inline]
+    pub(super) fn prefixed(&mut self) -> Read<&'a [u8]> {
+        let length = self.long()?;
+        match usize::try_from(length) {
+            Ok(length) => self.take(length),
+            Err(_) => Err(self.malformed(format_args!("length {length}"))),
+        }
+    }
+
+    /// A branch or symbol out of `count`.
+    #[inline]
+    pub(super) fn index(&mut self, count: usize, what: &str) -> Read<usize> {
+        let index = self.int()?;
+        match usize::try_from(index) {
+            Ok(at) if at < count => Ok(at),
+            _ => Err(self.malformed(format_args!("{what} {index} of {count}"))),
+        }
+    }
+
+    /// Items of the next block of an array or map; 0 ends it. A block's size in bytes is read but not trusted, as all
+    /// readers that go item by item do.
+    #[inline]
+    pub(super) fn block(&mut self) -> Read<u64> {
+        let count = self.long()?;
+        if count < 0 {
+            let size = self.long()?;
+            if size < 0 {
+                return Err(self.malformed(format_args!("a block of {size} bytes")));
+            }
+        }
+        Ok(count.unsigned_abs())
+    }
+
+    /// Reads all blocks of an array or map, item by item.
+    #[inline]
+    pub(super) fn items(&mut self, mut item: impl FnMut(&mut Self) -> Read<()>) -> Read<()> {
+        loop {
+            let count = self.block()?;
+            if count == 0 {
+                return Ok(());
+            }
+            for _ in 0..count {
+                let left = self.left();
+                item(self)?;
+                if self.left() == left {
+                    self.empty_item()?;
+                }
+            }
+        }
+    }
+}
+
+/// `bytes` as text.
+#[inline]
+pub(super) fn utf8<'a>(bytes: &'a [u8], input: &AvroCursor<'_>) -> Read<&'a str> {
+    std::str::from_utf8(bytes).map_err(|e| not_utf8(bytes.len(), &e, input))
+}
+
+#[cold]
+fn not_utf8(length: usize, e: &std::str::Utf8Error, input: &AvroCursor<'_>) -> Undecoded {
+    let at = input.position().saturating_sub(length);
+    let at = at.saturating_add(e.valid_up_to());
+    Undecoded::at(Cause::InvalidUtf8, at, "text that is not UTF-8")
+}

@@ -1,0 +1,68 @@
+//! Values that nobody wants: passed over, and checked for everything but UTF-8.
+
+use super::super::fault::Undecoded;
+use super::cursor::{AvroCursor, MAX_DEPTH};
+use super::schema::{AvroKind, AvroSchema, TypeId};
+
+/// Budget that a record takes when it is passed over: types that refer to others twice at each level take time without
+/// bytes.
+const RECORD: usize = 16;
+
+/// Moves past a value.
+///
+/// # Errors
+/// The fault in it.
+pub(super) fn skip(
+    schema: &AvroSchema,
+    id: TypeId,
+    input: &mut AvroCursor<'_>,
+    depth: usize,
+) -> Result<(), Undecoded> {
+    let deeper = depth.saturating_add(1);
+    match &schema.get(id).kind {
+        AvroKind::Null => {}
+        AvroKind::Boolean => {
+            input.boolean()?;
+        }
+        AvroKind::Int => {
+            input.int()?;
+        }
+        AvroKind::Long => {
+            input.long()?;
+        }
+        AvroKind::Float => {
+            input.array::<4>()?;
+        }
+        AvroKind::Double => {
+            input.array::<8>()?;
+        }
+        AvroKind::Bytes | AvroKind::String => {
+            input.prefixed()?;
+        }
+        AvroKind::Fixed(size) => {
+            input.take(*size)?;
+        }
+        AvroKind::Enum { symbols, .. } => {
+            input.index(symbols.len(), "symbol")?;
+        }
+        AvroKind::Union(branches) => {
+            let branch = input.index(branches.len(), "branch")?;
+            if let Some(&branch) = branches.get(branch) {
+                skip(schema, branch, input, depth)?;
+            }
+        }
+        _ if depth >= MAX_DEPTH => return Err(input.too_deep()),
+        AvroKind::Array(items) => input.items(|input| skip(schema, *items, input, deeper))?,
+        AvroKind::Map(values) => input.items(|input| {
+            input.prefixed()?;
+            skip(schema, *values, input, deeper)
+        })?,
+        AvroKind::Record(fields) => {
+            input.charge(RECORD)?;
+            for field in fields {
+                skip(schema, field.value, input, deeper)?;
+            }
+        }
+    }
+    Ok(())
+}
