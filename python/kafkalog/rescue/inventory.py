@@ -63,7 +63,7 @@ class Inventory:
 
 def scan_disks(paths: Sequence[str], progress: Progress | None = None, threads: int | None = None) -> Inventory:
     """Read every batch of all disks, and compare its checksum."""
-    opened, findings = _opened(paths)
+    opened, findings = open_disks(paths)
     surveys = [_DiskScan(*each) for each in opened]
     work = SharedWork("read", sum(survey.size for survey in surveys), progress)
     threads = threads or os.cpu_count() or 1
@@ -87,7 +87,7 @@ def scan_disks(paths: Sequence[str], progress: Progress | None = None, threads: 
     )
 
 
-def _opened(paths: Iterable[str]) -> tuple[list[tuple[Disk, _core.LogDir]], list[Finding]]:
+def open_disks(paths: Iterable[str]) -> tuple[list[tuple[Disk, _core.LogDir]], list[Finding]]:
     """Open the log dirs, each once."""
     opened: list[tuple[Disk, _core.LogDir]] = []
     findings = []

@@ -61,46 +61,7 @@ class _Log(NamedTuple):
         return tuple(sorted(known.items()))
 
 
-def image_of(inventory: Inventory) -> tuple[RescueImage, list[Finding]]:
-    """Return the image of the best metadata log; without any, one from the folders."""
-    logs = [_log(each) for each in inventory.replicas if each.topic == METADATA and each.state == "live"]
-    findings: list[Finding] = []
-    partial: list[_Read] = []
-    # Raft: the log with the latest epoch, and the longest of these, has every record that was committed.
-    for log in sorted(logs, key=lambda each: (-each.epoch, -each.end_offset, len(each.replica.damage))):
-        folder = log.replica.path
-        try:
-            things, notes = partial_image(folder)
-        except (KafkaLogError, OSError, ValueError) as error:
-            findings.append(Finding("warning", "metadata-damaged", f"not usable: {error}", folder))
-            continue
-        records = tuple(MetadataRecord(each.type, each.version, each.value) for each in things.things.values())
-        if notes.gap is None and not any(record.type == "FEATURE_LEVEL_RECORD" for record in records):
-            notes.gap = "it holds no feature levels"
-        read = _Read(log, records, notes)
-        if notes.gap is None:
-            if findings:
-                text = f"a better metadata log is damaged: changes after offset {log.end_offset} may be missing"
-                findings.append(Finding("error", "metadata-older", text, folder))
-            return _with_commitment(read, logs, [*findings, *_noted(read)])
-        text = "; ".join([f"changes are missing: {notes.gap}", *(f"not usable: {each}" for each in notes.passed)])
-        findings.append(Finding("warning", "metadata-damaged", text, folder))
-        if any(record.type == "TOPIC_RECORD" for record in records):
-            partial.append(read)
-    if not partial:
-        findings.append(_nothing_known(inventory))
-        return RescueImage(records=_from_folders(inventory), path=None, end_offset=0, epoch=0), findings
-    best = partial[0]
-    added = _from_folders(inventory, best.records)
-    guessed = frozenset(each.value["name"] for each in added if each.type == "TOPIC_RECORD")
-    image, findings = _with_commitment(best, logs, [*findings, *_noted(best)])
-    for topic in sorted(guessed):
-        text = "not in the metadata that is left: restored from its folders, without its settings"
-        findings.append(Finding("error", "topic-from-folders", text, None, topic))
-    return replace(image, records=(*image.records, *added), guessed=guessed), findings
-
-
-class _Read(NamedTuple):
+class LogRead(NamedTuple):
     """Content of a metadata log."""
 
     log: _Log
@@ -108,7 +69,60 @@ class _Read(NamedTuple):
     notes: Notes
 
 
-def _noted(read: _Read) -> Iterator[Finding]:
+def image_of(inventory: Inventory) -> tuple[RescueImage, list[Finding]]:
+    """Return the image of the best metadata log; without any, one from the folders."""
+    logs = logs_among(inventory.replicas)
+    best, findings = best_log(logs)
+    if best is None:
+        findings.append(_nothing_known(inventory))
+        return RescueImage(records=_from_folders(inventory), path=None, end_offset=0, epoch=0), findings
+    image, findings = _with_commitment(best, logs, findings)
+    if best.notes.gap is None:
+        return image, findings
+    added = _from_folders(inventory, best.records)
+    guessed = frozenset(each.value["name"] for each in added if each.type == "TOPIC_RECORD")
+    for topic in sorted(guessed):
+        text = "not in the metadata that is left: restored from its folders, without its settings"
+        findings.append(Finding("error", "topic-from-folders", text, None, topic))
+    return replace(image, records=(*image.records, *added), guessed=guessed), findings
+
+
+def logs_among(replicas: Iterable[Replica]) -> list[_Log]:
+    """Return the metadata logs of nodes."""
+    return [_log(each) for each in replicas if each.topic == METADATA and each.state == "live"]
+
+
+def best_log(logs: Iterable[_Log], *, secrets: bool = True) -> tuple[LogRead | None, list[Finding]]:
+    """Return the content of the best log, or of the best one that misses changes, and findings; None without topics."""
+    findings: list[Finding] = []
+    partial: list[LogRead] = []
+    # Raft: the log with the latest epoch, and the longest of these, has every record that was committed.
+    for log in sorted(logs, key=lambda each: (-each.epoch, -each.end_offset, len(each.replica.damage))):
+        folder = log.replica.path
+        try:
+            things, notes = partial_image(folder, secrets=secrets)
+        except (KafkaLogError, OSError, ValueError) as error:
+            findings.append(Finding("warning", "metadata-damaged", f"not usable: {error}", folder))
+            continue
+        records = tuple(MetadataRecord(each.type, each.version, each.value) for each in things.things.values())
+        if notes.gap is None and not any(record.type == "FEATURE_LEVEL_RECORD" for record in records):
+            notes.gap = "it holds no feature levels"
+        read = LogRead(log, records, notes)
+        if notes.gap is None:
+            if findings:
+                text = f"a better metadata log is damaged: changes after offset {log.end_offset} may be missing"
+                findings.append(Finding("error", "metadata-older", text, folder))
+            return read, [*findings, *_noted(read)]
+        text = "; ".join([f"changes are missing: {notes.gap}", *(f"not usable: {each}" for each in notes.passed)])
+        findings.append(Finding("warning", "metadata-damaged", text, folder))
+        if any(record.type == "TOPIC_RECORD" for record in records):
+            partial.append(read)
+    if not partial:
+        return None, findings
+    return partial[0], [*findings, *_noted(partial[0])]
+
+
+def _noted(read: LogRead) -> Iterator[Finding]:
     """Name missing changes of the log that is used, skipped damage in it, and records that cannot be applied."""
     folder, notes = read.log.replica.path, read.notes
     for each in notes.passed:
@@ -129,7 +143,7 @@ def _log(replica: Replica) -> _Log:
     return _Log(replica, *max(ends, default=(0, 0)))
 
 
-def _with_commitment(read: _Read, logs: Sequence[_Log], findings: list[Finding]) -> tuple[RescueImage, list[Finding]]:
+def _with_commitment(read: LogRead, logs: Sequence[_Log], findings: list[Finding]) -> tuple[RescueImage, list[Finding]]:
     """Find up to where a majority of the voters' disks have the same log."""
     best, records, _ = read
     folder, end = best.replica.path, best.end_offset

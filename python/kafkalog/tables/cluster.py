@@ -233,9 +233,9 @@ def _table(
     return _rows.table(columns, rows, notes)
 
 
-def partial_image(path: Paths) -> tuple[MetadataImage, _rows.Notes]:
-    """Return the records of a metadata log, secrets included, and its missing changes."""
-    entries, notes = _rows.metadata(path, secrets=True, partial=True)
+def partial_image(path: Paths, *, secrets: bool) -> tuple[MetadataImage, _rows.Notes]:
+    """Return the records of a metadata log, and its missing changes."""
+    entries, notes = _rows.metadata(path, secrets=secrets, partial=True)
     image = MetadataImage()
     for entry in entries:
         image.apply(entry)
@@ -327,12 +327,17 @@ def _acl(image: MetadataImage, key: ThingKey) -> Iterator[dict[str, Any]]:
     if thing is None:
         yield {"id": key[1]}
         return
-    yield {
-        **thing.value,
-        "resourceType": _named(_RESOURCE_TYPES, thing.value["resourceType"]),
-        "patternType": _named(_PATTERN_TYPES, thing.value["patternType"]),
-        "operation": _named(_OPERATIONS, thing.value["operation"]),
-        "permissionType": _named(_PERMISSIONS, thing.value["permissionType"]),
+    yield named_acl(thing.value)
+
+
+def named_acl(value: dict[str, Any]) -> dict[str, Any]:
+    """Return an access control entry with Kafka's names in place of numbers."""
+    return {
+        **value,
+        "resourceType": _named(_RESOURCE_TYPES, value["resourceType"]),
+        "patternType": _named(_PATTERN_TYPES, value["patternType"]),
+        "operation": _named(_OPERATIONS, value["operation"]),
+        "permissionType": _named(_PERMISSIONS, value["permissionType"]),
     }
 
 

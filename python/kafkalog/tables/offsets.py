@@ -110,6 +110,11 @@ def _offsets(
     return table, unread
 
 
+def committed_offsets(path: Paths) -> pa.Table:
+    """Return the offsets that a broker would answer: those of ``consumer_offsets`` without pending ones."""
+    return _offsets(path, "raise", pending=False)[0]
+
+
 def lag(path: Paths, *, on_corrupt: Literal["raise", "skip"] = "raise") -> pa.Table:
     """Return how far the committed offsets are from the ends of the logs in the same log dirs.
 
