@@ -6,6 +6,7 @@ What stands for the user's own folders is filled in (``documents``). Commands of
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -197,6 +198,15 @@ def test_rescue_examples_run(tmp_path: Path) -> None:
     assert {log.topic: log.log_end_offset for log in rescued if log.topic[0] != "_"} == {"orders": 80, "payments": 80}
     assert "[epochs-raised]" in shell(into, tmp_path, tmp_path)
     assert kafkalog.LogDir(tmp_path / "data" / "other-cluster")["orders", 0].log_end_offset == 80
+
+
+def test_new_cluster_examples_run(tmp_path: Path) -> None:
+    documents.own_folders(tmp_path)
+    shell(documents.blocks("new-cluster", "sh")[0], tmp_path, tmp_path)
+    data = tmp_path / "data"
+    assert "kafka-topics.sh" in (data / "new-cluster.sh").read_text()
+    assert "strimzi.io/cluster: main" in (data / "new-cluster.yaml").read_text()
+    assert list(json.loads((data / "new-cluster.json").read_text()))[5:7] == ["topics", "users"]
 
 
 def test_every_finding_of_a_rescue_is_explained() -> None:

@@ -18,6 +18,7 @@ GUIDES = (
     "writing",
     "recovering",
     "rescue",
+    "new-cluster",
     "damage",
     "care",
     "shell",

@@ -40,6 +40,7 @@ from kafkalog.tables.offsets import committed_offsets
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from kafkalog.rescue.model import Finding
     from kafkalog.typing import Paths
 
 _OFFSETS = "__consumer_offsets"
@@ -92,7 +93,7 @@ class _Reading:
         self._is_damaged = False
         self._hidden: list[str] = []
         disks, findings = open_disks(list(dict.fromkeys(_log_dir_of(path) for path in paths)))
-        self._notes += [str(each) for each in findings]
+        self._notes += map(_line, findings)
         self._disks = [disk for disk, _ in disks]
         given = {os.path.realpath(path) for path in paths}
         self._replicas = [
@@ -106,7 +107,7 @@ class _Reading:
         ]
         logs = logs_among(_to_its_end(each) for each in self._replicas if each.topic == METADATA)
         self._read, about = best_log(logs, secrets=secrets)
-        self._notes += [str(each) for each in about]
+        self._notes += map(_line, about)
         self._is_damaged |= any(each.severity != "info" for each in about)
 
     def cluster(self) -> Cluster:
@@ -300,6 +301,11 @@ class _Reading:
             f"no metadata log is here: topics, partitions and ids are those of the folders; settings, ACLs, users and "
             f"quotas, partitions and replicas that only other nodes have, and deletions under way are unknown ({where})"
         )
+
+
+def _line(finding: Finding) -> str:
+    """Return what a finding of a rescue says here: nothing is rescued, so its severity and code are of no use."""
+    return finding.message if finding.path is None else f"{finding.path}: {finding.message}"
 
 
 def _log_dir_of(path: str) -> str:

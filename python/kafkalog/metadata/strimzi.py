@@ -120,7 +120,9 @@ def _users(cluster: Cluster, labels: dict[str, str], rest: Remainder) -> Iterato
         spec: dict[str, Any] = {}
         if principal in mechanisms:
             spec["authentication"] = {"type": "scram-sha-512"}
-            why = "passwords: the operator makes new ones, for SCRAM-SHA-512, unless authentication.password names a Secret"
+            why = (
+                "passwords: the operator makes new ones, for SCRAM-SHA-512, if authentication.password names no Secret"
+            )
             rest.add(why, f"{principal} ({', '.join(mechanisms[principal])})")
         elif name != principal:
             # With a certificate that the operator did not issue; "tls" issues one.
