@@ -200,9 +200,9 @@ def test_rescue_examples_run(tmp_path: Path) -> None:
     assert kafkalog.LogDir(tmp_path / "data" / "other-cluster")["orders", 0].log_end_offset == 80
 
 
-def test_new_cluster_examples_run(tmp_path: Path) -> None:
+def test_moving_examples_run(tmp_path: Path) -> None:
     documents.own_folders(tmp_path)
-    shell(documents.blocks("new-cluster", "sh")[0], tmp_path, tmp_path)
+    shell(documents.blocks("moving", "sh")[0], tmp_path, tmp_path)
     data = tmp_path / "data"
     assert "kafka-topics.sh" in (data / "new-cluster.sh").read_text()
     assert "strimzi.io/cluster: main" in (data / "new-cluster.yaml").read_text()

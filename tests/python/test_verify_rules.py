@@ -365,7 +365,7 @@ def test_a_rescue_names_a_damaged_identity(log_dir: Path) -> None:
         (None, "no meta.properties says"),
     ]:
         meta.unlink() if data is None else meta.write_bytes(data)
-        (finding,) = inventory._opened([str(log_dir)])[1]
+        (finding,) = inventory.open_disks([str(log_dir)])[1]
         assert finding.code == "unknown-disk"
         assert finding.message.startswith(told)
 

@@ -18,7 +18,7 @@ GUIDES = (
     "writing",
     "recovering",
     "rescue",
-    "new-cluster",
+    "moving",
     "damage",
     "care",
     "shell",

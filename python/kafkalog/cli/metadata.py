@@ -12,9 +12,9 @@ _PARTS = ("topics", "configs", "acls", "users", "quotas", "groups")
 EPILOG = """\
 Reads the metadata log, __consumer_offsets and the names and ids of folders, of one node or of several: topics with
 their partitions and settings, settings of brokers, ACLs, SCRAM users, quotas, and offsets of groups. What an output
-cannot express, and what is unknown, is in its comments and on standard error. kafkalog help new-cluster is a guide.
+cannot express, and what is unknown, is in its comments and on standard error. kafkalog help moving is a guide.
 
-  --as kafka    a shell script of kafka-topics, kafka-configs, kafka-acls and kafka-consumer-groups (the default)
+  --as kafka    a shell script of kafka-topics.sh and the like (the default)
   --as strimzi  KafkaTopic and KafkaUser resources, as YAML
   --as json     one JSON object
 
