@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`guid`] | ids of schemas by their content |
 //! | [`schemas`] | schemas, and the one that a payload is written under |
+//! | [`framing`] | the bytes and headers before a value, which name its schema |
 //! | [`fault`] | reasons for which a payload has no value |
 //! | [`decoder`] | the trait of all formats: schemas compiled to programs, payloads decoded into a column |
 //! | [`field_tree`] | the fields of a column that are wanted |
@@ -18,5 +19,6 @@ pub(crate) mod builder;
 pub(crate) mod decoder;
 pub(crate) mod fault;
 pub(crate) mod field_tree;
+pub(crate) mod framing;
 pub(crate) mod guid;
 pub(crate) mod schemas;
