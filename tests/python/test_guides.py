@@ -136,6 +136,7 @@ def test_shell_blocks_are_these() -> None:
         "writing": 1,
         "recovering": 1,
         "rescue": 3,
+        "moving": 1,
         "damage": 1,
         "care": 3,
         "shell": 2,

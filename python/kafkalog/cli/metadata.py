@@ -6,8 +6,7 @@ import argparse
 import sys
 
 from kafkalog.cli import _common
-
-_PARTS = ("topics", "configs", "acls", "users", "quotas", "groups")
+from kafkalog.metadata.cluster import PARTS
 
 EPILOG = """\
 Reads the metadata log, __consumer_offsets and the names and ids of folders, of one node or of several: topics with
@@ -48,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="PART",
         type=_parts,
         action="extend",
-        help=f"only these parts, separated by commas: {', '.join(_PARTS)}; may be repeated",
+        help=f"only these parts, separated by commas: {', '.join(PARTS)}; may be repeated",
     )
     _common.add_topics(parser, "only these topics, the ACLs on them and the offsets in them")
     parser.add_argument(
@@ -68,7 +67,7 @@ def _parts(text: str) -> list[str]:
     from kafkalog._arguments import choose
 
     try:
-        return [choose("--only", part, _PARTS) for part in text.split(",")]
+        return [choose("--only", part, PARTS) for part in text.split(",")]
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 
@@ -79,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
     from kafkalog.metadata.reading import read_cluster
 
     cluster = read_cluster(
-        arguments.path, only=arguments.only or _PARTS, topics=arguments.topic, secrets=arguments.secrets
+        arguments.path, only=arguments.only or PARTS, topics=arguments.topic, secrets=arguments.secrets
     )
     if arguments.form == "kafka":
         from kafkalog.metadata.kafka_script import kafka_script

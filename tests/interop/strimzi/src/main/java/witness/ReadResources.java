@@ -13,7 +13,7 @@ import java.util.Collection;
 
 /**
  * Reads the YAML documents of standard input with the classes of the Strimzi operators, and prints what these have of
- * each as a line of JSON. A property that they do not know, and a value that they do not take, is an error.
+ * each as a line of JSON. A property that they do not know is an error; a word that they do not know becomes null.
  */
 final class ReadResources {
     private ReadResources() {}
