@@ -23,6 +23,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "check": {
         "verify": "verify every file of a log dir, and report faults and what to do about them",
         "explain": "explain why each segment still exists, until when, and what can be freed",
+        "report": "write one HTML page: damage, disk usage, topics, offsets, transactions, groups",
     },
     "repair": {
         "recover": "recover a log dir or a partition after a crash, as a broker's start-up does",

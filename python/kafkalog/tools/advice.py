@@ -39,7 +39,7 @@ _UNCLEANABLE = {
 }
 
 
-def advice(rows: list[dict[str, Any]]) -> Iterable[str]:
+def advice(rows: Iterable[dict[str, Any]]) -> Iterable[str]:
     """Name what retains bytes that nothing removes, and what would free them."""
     kept: dict[tuple[str, str], int] = {}
     compacted: dict[str, list[dict[str, Any]]] = {}
