@@ -192,12 +192,26 @@ class LogDir:
         )
 
     def _repr_html_(self) -> str:
+        from kafkalog.report.small import overview
+
         live = self._live()
         opener = PartitionOpener()
         rows = [_row(folder, opener) for folder in live[:_SHOWN]]
         more = f"... and {len(live) - _SHOWN} more" if len(live) > _SHOWN else ""
         head = ("topic", "partition", "log start", "high watermark", "segments", "size")
-        return _reprs.html_table(f"LogDir {self._path}", head, rows, more)
+        listing = _reprs.html_table(f"LogDir {self._path}", head, rows, more)
+        identities = zip(self.folders, self._core.identities(), strict=True)
+        sizes = {folder.path: sum(size for _, size in found[4]) for folder, found in identities}
+        partitions = [
+            {
+                "topic": folder.topic,
+                "partition": folder.partition,
+                "diskBytes": sizes.get(folder.path, 0),
+                "bytesFreeable": 0,
+            }
+            for folder in live
+        ]
+        return overview(self._path, self.meta or {}, partitions, listing)
 
     def __reduce__(self) -> tuple[type[Self], tuple[str]]:
         return type(self), (self._path,)

@@ -34,6 +34,8 @@ def test_a_log_dir_shows_its_topics() -> None:
     html = dirs._repr_html_()
     assert html.count("<tr>") == min(len(dirs), 50) + 1
     assert "<td>orders</td><td>0</td><td>0</td><td>880</td>" in html
+    assert f"{len(dirs.topics)} topics, {len(dirs)} partitions, {_reprs.size(sum(log.size for log in dirs))}" in html
+    assert html.count('class="topic') >= len(dirs.topics)
 
 
 def test_a_partition_shows_its_offsets_and_sizes() -> None:
@@ -60,7 +62,7 @@ def test_long_lists_are_cut(tmp_path: Path) -> None:
         shutil.copytree(DATA / "orders-0", tmp_path / f"t{number}-0", ignore=shutil.ignore_patterns("*.*"))
     dirs = kafkalog.LogDir(tmp_path)
     assert repr(dirs).endswith("60 topics, 60 partitions: t0 (1), t1 (1), t10 (1), t11 (1), t12 (1) and 55 more>")
-    assert dirs._repr_html_().endswith("<p>... and 10 more</p></div>")
+    assert "<p>... and 10 more</p></div>" in dirs._repr_html_()
 
 
 def test_a_folder_that_is_gone_is_shown_without_what_is_in_it(tmp_path: Path) -> None:

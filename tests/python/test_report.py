@@ -344,11 +344,11 @@ def test_one_damaged_partition_is_a_finding(tmp_path: Path) -> None:
     assert "Damaged" in "".join(Page(page).text)
 
 
-def test_a_folder_in_place_of_a_segment_is_a_finding(tmp_path: Path) -> None:
+def test_a_segment_that_cannot_be_opened_is_a_finding(tmp_path: Path) -> None:
     logs = Path(shutil.copytree(CASES["clean"][0], tmp_path / "logs"))
     for path in (logs / "orders-0").glob("*.log"):
         path.unlink()
-        path.mkdir()
+        path.symlink_to(path)
     numbers, _ = made(tmp_path, logs, code=1)
     assert {"events", "ledger"} <= {row["topic"] for row in numbers["partitions"]}
     assert numbers["findings"]["errors"] or numbers["findings"]["unread"]

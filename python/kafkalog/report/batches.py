@@ -5,7 +5,8 @@ Of each codec some batches are decompressed for its ratio; nothing else of a bat
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from kafkalog import _core
 from kafkalog._arguments import INT64_MAX
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from kafkalog._core import PartitionRange
+
+OnCorrupt: TypeAlias = Literal["raise", "skip"]
 
 _COLUMNS = (
     *("topic", "partition", "baseOffset", "lastOffset", "count", "deleteHorizonMs"),
@@ -84,9 +87,22 @@ class BatchSums:
 
     def read(self, ranges: list[PartitionRange], seen: Callable[[int], object]) -> None:
         """Add the batches of these ranges; ``seen`` gets the bytes of each chunk."""
+        before = deepcopy(vars(self))
+        try:
+            self._read(ranges, "raise", seen)
+        except KafkaLogError:
+            vars(self).update(before)
+            if len(ranges) > 1:
+                for each in ranges:
+                    self.read([each], seen)
+            else:
+                # As ``stats`` does: only where a header is damaged, what is around it.
+                self._read(ranges, "skip", seen)
+
+    def _read(self, ranges: list[PartitionRange], on_corrupt: OnCorrupt, seen: Callable[[int], object]) -> None:
         import pyarrow as pa
 
-        reader = RecordReader(_core.scan_batch_ranges(ranges, check_crcs=False, on_corrupt="skip"))
+        reader = RecordReader(_core.scan_batch_ranges(ranges, check_crcs=False, on_corrupt=on_corrupt))
         with reader:
             for batch in reader:
                 before = self._figures.bytes

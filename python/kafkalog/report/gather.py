@@ -32,6 +32,7 @@ T = TypeVar("T")
 # What is shown in full; of the rest the sums.
 MOST_DETAILS, MOST_TOPICS, MOST_PARTITIONS, MOST_FINDINGS, MOST_ROWS = 20, 200, 600, 300, 300
 OTHER_TOPICS = "other topics"
+_METADATA, _OFFSETS = "__cluster_metadata", "__consumer_offsets"
 _SEVERITIES = ("error", "warning", "info")
 _DISK_SUMS = ("files", "bytes", "allocatedBytes", "bytesFreeable")
 _SUMS = (
@@ -63,6 +64,7 @@ class _Gathering:
     def __init__(self, paths: Sequence[str], now: int | None, progress: Progress) -> None:
         self._paths = list(dict.fromkeys(paths))
         self._progress, self._unread = progress, Unread()
+        self._places: list[Listed] = []
         read_at = time.time_ns() // 1_000_000
         self._all = Overview(__version__, read_at, read_at if now is None else now)
         self._topics: dict[str, TopicFigures] = {}
@@ -71,7 +73,7 @@ class _Gathering:
 
     def done(self, *, verified: bool) -> Overview:
         every = self._all
-        places = [listed(path) for path in self._paths]
+        places = self._places = [listed(path) for path in self._paths]
         every.dirs = [place.figures for place in places]
         self._add_level()
         self._add_partitions(places)
@@ -88,7 +90,7 @@ class _Gathering:
     def _add_level(self) -> None:
         self._progress.begin("metadata log")
         table = self._table(
-            tables.features, "no metadata log here: settings of topics are taken to be Kafka's defaults"
+            tables.features, _METADATA, "no metadata log here: topics are taken to have default settings"
         )
         rows = [] if table is None else table.to_pylist()
         level = next((row["featureLevel"] for row in rows if row["name"] == "metadata.version"), None)
@@ -194,7 +196,7 @@ class _Gathering:
 
     def _add_transactions(self) -> None:
         self._progress.begin("open transactions")
-        table = self._table(tables.open_transactions, None)
+        table = self._table(tables.open_transactions)
         rows = [] if table is None else with_millis(table).to_pylist()
         rows.sort(key=lambda row: (row["isHanging"] is False, row["firstTimestamp"] or 0))
         self._all.summary.open_transactions = len(rows)
@@ -204,7 +206,7 @@ class _Gathering:
     def _add_groups(self) -> None:
         self._progress.begin("groups")
         missing = "no consumer groups here: no log dir that was given has a partition of __consumer_offsets"
-        members, lag = (self._table(ask, missing) for ask in (tables.consumer_groups, tables.lag))
+        members, lag = (self._table(ask, _OFFSETS, missing) for ask in (tables.consumer_groups, tables.lag))
         if members is None or lag is None:
             return
         plain = with_millis(members).to_pylist()
@@ -246,14 +248,18 @@ class _Gathering:
             self._note(f"{len(rows):,} {what}, of which {most} are shown")
         return rows[:most]
 
-    def _table(self, ask: Callable[..., pa.Table], missing: str | None) -> pa.Table | None:
-        """Ask for a table of an internal topic; None if it is not here, or cannot be read."""
+    def _table(self, ask: Callable[..., pa.Table], topic: str | None = None, missing: str = "") -> pa.Table | None:
+        """Ask for a table, of an internal topic if one is named; None if it is not here, or cannot be read."""
         skips = {"on_corrupt": "skip"} if ask is not tables.features else {}
+        # The folder of another topic's partition has none of it.
+        places = [place for place in self._places if topic is None or place.topic in {None, topic}]
+        if not places:
+            self._note(missing)
+            return None
         try:
-            table = ask(self._paths, **skips)
+            table = ask([place.figures.path for place in places], **skips)
         except UnknownTopicOrPartitionError:
-            if missing is not None:
-                self._note(missing)
+            self._note(missing)
         except (KafkaLogError, OSError, ValueError) as error:
             self._unread.add(error)
         else:
@@ -271,7 +277,7 @@ class _Gathering:
             self._note(note)
 
     def _note(self, text: str) -> None:
-        if len(self._notes) < MOST_ROWS:
+        if text and len(self._notes) < MOST_ROWS:
             self._notes[text] = None
 
 

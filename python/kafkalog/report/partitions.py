@@ -80,6 +80,8 @@ class Listed:
     figures: LogDirFigures
     folders: list[PartitionFolder]
     disk_bytes: dict[str, int] = field(default_factory=dict)
+    # of a partition's folder
+    topic: str | None = None
 
 
 def listed(given: str) -> Listed:
@@ -87,7 +89,8 @@ def listed(given: str) -> Listed:
     path = _arguments.path(given)
     log = partition_at(path) if Path(path).is_dir() else None
     if log is not None:
-        return Listed(LogDirFigures(path, partitions=1), [PartitionFolder(path, log.topic, log.partition, log.state)])
+        folder = PartitionFolder(path, log.topic, log.partition, log.state)
+        return Listed(LogDirFigures(path, partitions=1), [folder], topic=log.topic)
     if Path(path).exists() and not Path(path).is_dir():
         raise ValueError(f"{path}: neither a log dir nor a partition's folder")
     log_dir = LogDir(path)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kafkalog.report.model import Row
 
 # Nominal pixels, of a screen and of a telephone: a style shows one of them.
-WIDE, NARROW = (1120.0, 420.0), (344.0, 420.0)
+WIDE, NARROW = 1120.0, 344.0
 _MOST_TOPICS, _MOST_PARTITIONS = 40, 60
 _HEADING, _MARGIN = 18.0, 2.0
 # Smaller ones have no room for a label, or for what is in them.
@@ -30,7 +30,9 @@ def patterns() -> Html:
     return element("svg", element("defs", pattern), width=0, height=0, aria_hidden="true", class_="defs")
 
 
-def treemap(topics: Sequence[Row], partitions: Iterable[Row], beside: Row, label: str) -> Html:
+def treemap(
+    topics: Sequence[Row], partitions: Iterable[Row], beside: Row, label: str, *, height: float = 420.0
+) -> Html:
     """Draw topics and their partitions by their bytes on disk, for a screen and for a telephone."""
     by_topic: dict[str, list[Row]] = {}
     for each in partitions:
@@ -45,7 +47,9 @@ def treemap(topics: Sequence[Row], partitions: Iterable[Row], beside: Row, label
     if beside["diskBytes"] > 0:
         cells.append((beside, []))
     cells.sort(key=lambda cell: -cell[0]["diskBytes"])
-    return join(_treemap(cells, Box(0, 0, *size), label, name) for size, name in ((WIDE, "wide"), (NARROW, "narrow")))
+    return join(
+        _treemap(cells, Box(0, 0, width, height), label, name) for width, name in ((WIDE, "wide"), (NARROW, "narrow"))
+    )
 
 
 def _treemap(cells: list[tuple[Row, list[Row]]], whole: Box, label: str, name: str) -> Html:
