@@ -182,8 +182,8 @@ pub mod scan {
     pub mod transactions {
         pub use crate::scan::transactions::LogTransactions;
     }
-    pub mod verbatim {
-        pub use crate::scan::verbatim::WholeBatches;
+    pub mod raw_batches {
+        pub use crate::scan::raw_batches::WholeBatches;
     }
 }
 pub mod segment {

@@ -3,9 +3,6 @@
 pub(crate) use crate::load::OnLoss;
 pub(crate) use crate::log::output::{check_log_dir, check_output};
 pub(crate) use crate::producers::DEFAULT_PRODUCER_ID_EXPIRATION_MS;
-pub(crate) use crate::tools::ask::{
-    Description, MAX_THREADS, OffsetSpec, PartitionStatistics, ask_all,
-};
 pub(crate) use crate::tools::cat::RecordText;
 pub(crate) use crate::tools::compact::run::{CompactOptions, compact};
 pub(crate) use crate::tools::dump::{Options as DumpOptions, PrintedAs, dump};
@@ -13,6 +10,9 @@ pub(crate) use crate::tools::explain::table::table as segments_table;
 pub(crate) use crate::tools::explain::usage::usage;
 pub(crate) use crate::tools::explain::{ExplainOptions, explain};
 pub(crate) use crate::tools::progress::Progress;
+pub(crate) use crate::tools::query::{
+    Description, MAX_THREADS, OffsetSpec, PartitionStatistics, query_each,
+};
 pub(crate) use crate::tools::rebuild::{Level, RebuildOptions, rebuild_indexes};
 pub(crate) use crate::tools::recover::output::check_out;
 pub(crate) use crate::tools::recover::{RecoverySettings, recover};

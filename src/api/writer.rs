@@ -18,7 +18,7 @@ use crate::log::config::LogConfig;
 use crate::log::partition::PartitionLog;
 use crate::scan::plan::{PlanOptions, plan_scan};
 use crate::scan::range::PartitionRange;
-use crate::scan::verbatim::WholeBatches;
+use crate::scan::raw_batches::WholeBatches;
 use crate::types::{Offset, TimestampMs, TopicPartition, now_ms};
 use crate::write::WriteOptions;
 use crate::write::storage::Identity;

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::format::batch::BatchHeader;
 use crate::format::entry::index_room;
 use crate::log::config::LogConfig;
-use crate::scan::verbatim::WholeBatches;
+use crate::scan::raw_batches::WholeBatches;
 use crate::types::{NO_TIMESTAMP, Offset, TimestampMs, wrong_unit};
 use crate::write::{AppendInfo, WritableLog};
 

@@ -23,7 +23,7 @@ use crate::scan::planned::{NextSegment, Opening, PlannedSegments};
 use crate::scan::range::{PartitionRange, known_partition, known_topic};
 use crate::segment::metrics::Metrics;
 use crate::segment::skipping::OnCorrupt;
-use crate::segment::source::{Access, Copying};
+use crate::segment::source::{Access, MapPolicy};
 use crate::types::{Compression, Offset, Position, TimestampMs};
 
 /// Most rows of a record batch.
@@ -198,7 +198,7 @@ impl BatchReader {
     #[must_use]
     pub fn new(ranges: Vec<PartitionRange>, check_crcs: bool, on_corrupt: OnCorrupt) -> Self {
         let opening = Opening {
-            copying: Copying::Active,
+            map_policy: MapPolicy::ClosedOnly,
             access: if check_crcs {
                 Access::Records
             } else {

@@ -7,7 +7,7 @@ use arrow_buffer::{Buffer, NullBuffer, NullBufferBuilder, OffsetBuffer, ScalarBu
 
 use super::pool::PooledBlock;
 use crate::error::{Error, Result};
-use crate::io::words::Words;
+use crate::io::unaligned::Unaligned;
 use crate::records::RecordSlot;
 
 /// Payloads of up to so many bytes are copied in one go of a fixed size; so much room must follow the last one.
@@ -121,7 +121,7 @@ impl Gathered {
         let total = usize::try_from(total).unwrap_or(usize::MAX);
         self.reserve(slots.len(), total)?;
         self.offset_after(total)?;
-        let words = Words::new(source);
+        let words = Unaligned::new(source);
         let data = self.data.values::<u8>();
         let ends = self
             .offsets
@@ -288,7 +288,7 @@ fn put<const N: usize>(to: &mut [u8], at: usize, bytes: &[u8; N]) -> Option<()> 
 
 /// Copies `len` bytes, in a fixed size if possible: a copy of a few lines costs more in its call. `None`: out of bounds.
 #[inline]
-fn copy(to: &mut [u8], at: usize, from: Words<'_>, start: usize, len: usize) -> Option<()> {
+fn copy(to: &mut [u8], at: usize, from: Unaligned<'_>, start: usize, len: usize) -> Option<()> {
     if len <= 32
         && let Some(bytes) = from.window::<32>(start)
     {

@@ -17,7 +17,7 @@ use crate::scan::reader::LogReader;
 use crate::segment::metrics::Metrics;
 use crate::segment::reader::{FillOutcome, ReadOptions};
 use crate::segment::resync::Lost;
-use crate::segment::source::Copying;
+use crate::segment::source::MapPolicy;
 
 /// A batch of views keeps no more than this of what was copied or decompressed, or twice what it may hold. Without a
 /// limit, a batch of small columns of large records would keep hundreds of megabytes.
@@ -77,15 +77,15 @@ impl RangeReader {
     ) -> Result<Self> {
         let most_kept = columns.batch_bytes.saturating_mul(2).max(MOST_KEPT);
         let columns = Columns::try_new(columns)?;
-        let (copying, arena) = if columns.keep_sources() {
-            (Copying::Active, Arena::default())
+        let (map_policy, arena) = if columns.keep_sources() {
+            (MapPolicy::ClosedOnly, Arena::default())
         } else {
-            (Copying::Always, Arena::near())
+            (MapPolicy::Never, Arena::near())
         };
         let mut chunk = Chunk::new(arena);
         chunk.parts_mut().allow(most_kept, columns.row_bytes());
         Ok(Self {
-            log: LogReader::new(ranges, options, copying),
+            log: LogReader::new(ranges, options, map_policy),
             chunk,
             columns,
             most_kept,
@@ -266,10 +266,10 @@ impl RangeReader {
         let (batch, points) = self.columns.finish(&mut self.chunk)?;
         if self.columns.keep_sources() {
             // A map that nothing points into is slower to read than a copy.
-            self.log.set_copying(if points {
-                Copying::Active
+            self.log.set_map_policy(if points {
+                MapPolicy::ClosedOnly
             } else {
-                Copying::Always
+                MapPolicy::Never
             });
         }
         self.finished.push_back(batch);

@@ -24,7 +24,7 @@ use super::payload::{PayloadPart, append_validity};
 use super::pool::PooledBlock;
 use super::sources::{BatchId, DataBuffers, INLINE, SourceBytes, SourceText};
 use crate::error::{Error, Result};
-use crate::io::words::Words;
+use crate::io::unaligned::Unaligned;
 use crate::records::RecordSlot;
 
 /// So many short payloads in a row are compared at once: if all have one length, they are written in one way.
@@ -98,7 +98,7 @@ impl Views {
         let places = place(&mut self.words, self.rows, slots.len())?;
         self.batch = of_batch(self.batch, source)?;
         let (source, buffer) = (source.as_slice(), source.number());
-        let words = Words::new(source);
+        let words = Unaligned::new(source);
         let mut any = 0i32;
         let mut longest = 0u32;
         for (slots, places) in slots.chunks(ALIKE).zip(places.chunks_mut(ALIKE)) {

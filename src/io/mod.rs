@@ -20,7 +20,7 @@
 //! | [`stored_index`] | index files in any storage |
 //! | `syncing` | syncs beside the work |
 //! | [`url`] | paths that are written as URLs |
-//! | [`words`] | reads that cost one comparison |
+//! | [`unaligned`] | reads that cost one comparison |
 //! | [`region`] | shared bytes, mapped or on the heap, that columns can point into |
 
 pub(crate) mod appender;
@@ -42,5 +42,5 @@ pub(crate) mod storage;
 pub(crate) mod stored_index;
 mod syncing;
 pub(crate) mod threads;
+pub(crate) mod unaligned;
 pub(crate) mod url;
-pub(crate) mod words;

@@ -118,7 +118,7 @@ impl ListedLog {
     ///
     /// # Errors
     /// `Io` where one is not there, `InvalidArgument` where one is no segment's, or two begin at the same offset.
-    pub fn of_files(
+    pub fn from_files(
         folder: Folder,
         name: FolderName,
         files: &[String],

@@ -56,7 +56,7 @@ impl Listing {
     ///
     /// # Errors
     /// Those of the question; `Io` where the folder cannot be listed.
-    pub(crate) fn ask<T>(
+    pub(crate) fn with_fresh_listing<T>(
         folder: &dyn ReadFolder,
         is_gone: impl Fn(&Error) -> bool,
         question: impl Fn(&Self) -> Result<T>,
@@ -93,7 +93,7 @@ impl Listing {
     }
 
     /// Lists until nothing moves: a listing made while the cleaner renames may miss a file that is there.
-    fn settled(folder: &dyn ReadFolder) -> Result<Self> {
+    fn stable(folder: &dyn ReadFolder) -> Result<Self> {
         let mut found = Self::read(folder)?;
         for _ in 0..LISTINGS {
             if !found.moves() {
@@ -177,7 +177,7 @@ pub(super) fn link(segments: &mut [LogSegment]) {
 
 /// The segments of a partition folder, in order.
 pub(super) fn segments(folder: &Folder) -> Result<Vec<LogSegment>> {
-    Listing::settled(&**folder)?.load(folder)
+    Listing::stable(&**folder)?.load(folder)
 }
 
 #[cfg(test)]

@@ -123,7 +123,7 @@ impl PartitionLog {
     /// # Errors
     /// `Io`, or a corrupt header in the active segment.
     pub fn log_end_offset(&self) -> Result<Offset> {
-        self.ask(ListedLog::log_end_offset)
+        self.with_fresh_listing(ListedLog::log_end_offset)
     }
 
     /// Refuses a log start beyond the log's end ([`ListedLog::check_log_start`]).
@@ -131,7 +131,7 @@ impl PartitionLog {
     /// # Errors
     /// As there.
     pub(crate) fn check_log_start(&self) -> Result<()> {
-        self.ask(ListedLog::check_log_start)
+        self.with_fresh_listing(ListedLog::check_log_start)
     }
 
     /// The topic's id, if the folder has it.
@@ -166,7 +166,7 @@ impl PartitionLog {
         &self,
         on_corrupt: OnCorrupt,
     ) -> Result<Vec<(LogSegment, SegmentStatistics)>> {
-        self.ask(|log| log.statistics(on_corrupt))
+        self.with_fresh_listing(|log| log.statistics(on_corrupt))
     }
 
     /// The first record at or after `offset`, control records included; `None` if no record follows.
@@ -174,7 +174,7 @@ impl PartitionLog {
     /// # Errors
     /// `OffsetOutOfRange` below the log start or beyond the log end; `Io`; corrupt bytes on the way.
     pub fn lookup(&self, offset: Offset) -> Result<Option<Lookup>> {
-        self.ask(|log| log.lookup(offset))
+        self.with_fresh_listing(|log| log.lookup(offset))
     }
 
     /// Kafka's answer (`ListOffsets`) to which record is the first at or after `timestamp`.
@@ -189,7 +189,7 @@ impl PartitionLog {
         &self,
         timestamp: TimestampMs,
     ) -> Result<Option<OffsetAndTimestamp>> {
-        self.ask(|log| log.offset_for_timestamp(timestamp, false))
+        self.with_fresh_listing(|log| log.offset_for_timestamp(timestamp, false))
     }
 
     /// The first record at or after `timestamp` among those of every segment, whatever the indexes say.
@@ -200,7 +200,7 @@ impl PartitionLog {
         &self,
         timestamp: TimestampMs,
     ) -> Result<Option<OffsetAndTimestamp>> {
-        self.ask(|log| log.offset_for_timestamp(timestamp, true))
+        self.with_fresh_listing(|log| log.offset_for_timestamp(timestamp, true))
     }
 
     /// Kafka's answer to which record has the largest timestamp; the first one if several have it.
@@ -208,7 +208,7 @@ impl PartitionLog {
     /// # Errors
     /// `Io`; corrupt bytes on the way.
     pub fn offset_of_max_timestamp(&self) -> Result<Option<OffsetAndTimestamp>> {
-        self.ask(ListedLog::offset_of_max_timestamp)
+        self.with_fresh_listing(ListedLog::offset_of_max_timestamp)
     }
 
     /// Puts a question to the listed files. If it fails and the closed segments have changed since, lists the folder
@@ -216,7 +216,10 @@ impl PartitionLog {
     ///
     /// # Errors
     /// The question's own, if the folder has not changed since the listing; `Io` if the folder is gone.
-    pub(crate) fn ask<T>(&self, question: impl Fn(&ListedLog) -> Result<T>) -> Result<T> {
+    pub(crate) fn with_fresh_listing<T>(
+        &self,
+        question: impl Fn(&ListedLog) -> Result<T>,
+    ) -> Result<T> {
         let mut answer = question(&self.listed);
         let mut asked = closed(&self.listed);
         for _ in 0..RELISTINGS {
@@ -272,14 +275,16 @@ mod tests {
             Ok(log.segments().iter().map(|s| s.base_offset).collect())
         };
         std::fs::remove_file(log.path().join(format!("{:020}.log", 5))).unwrap();
-        assert_eq!(log.ask(bases).unwrap(), [0, 9]);
+        assert_eq!(log.with_fresh_listing(bases).unwrap(), [0, 9]);
         assert_eq!(asked.replace(0), 2);
         let fails = |_: &ListedLog| -> Result<()> {
             asked.set(asked.get() + 1);
             Err(Error::corrupt("crc", 0, 1, 2))
         };
         assert!(matches!(
-            PartitionLog::open(log.path()).unwrap().ask(fails),
+            PartitionLog::open(log.path())
+                .unwrap()
+                .with_fresh_listing(fails),
             Err(Error::CorruptRecord(_))
         ));
         assert_eq!(asked.get(), 1);

@@ -125,7 +125,7 @@ impl<T> Closing<T> {
         held.as_mut().map(look).ok_or_else(closed)
     }
 
-    fn ask<R>(&self, look: impl FnOnce(&mut T) -> Result<R>) -> PyResult<R> {
+    fn query<R>(&self, look: impl FnOnce(&mut T) -> Result<R>) -> PyResult<R> {
         self.with(look)?.map_err(refused)
     }
 }
@@ -183,7 +183,7 @@ pub(super) struct Index {
 impl Index {
     /// A call that is only for an index that was opened for writing.
     fn change<R>(&self, call: impl FnOnce(&mut AnyIndex) -> Result<R>) -> PyResult<R> {
-        self.index.ask(|index| {
+        self.index.query(|index| {
             if !self.writable {
                 return Err(for_reading());
             }
@@ -253,20 +253,20 @@ impl Index {
     }
 
     fn entry(&self, n: usize) -> PyResult<IndexPair> {
-        let (entry, entries) = self
-            .index
-            .ask(|index| on!(index, it => Ok((it.get(n)?.map(PythonEntry::pair), it.entries()))))?;
+        let (entry, entries) = self.index.query(
+            |index| on!(index, it => Ok((it.get(n)?.map(PythonEntry::pair), it.entries()))),
+        )?;
         entry.ok_or_else(|| no_entry(n, entries))
     }
 
     fn lookup(&self, target: i64) -> PyResult<IndexPair> {
         self.index
-            .ask(|index| on!(index, it => Ok(it.lookup(target)?.pair())))
+            .query(|index| on!(index, it => Ok(it.lookup(target)?.pair())))
     }
 
     fn lookup_many(&self, py: Python<'_>, targets: Vec<i64>) -> PyResult<PyRows> {
         let (names, found) = py.detach(|| {
-            self.index.ask(|index| {
+            self.index.query(|index| {
                 on!(index, it => columns(it, targets.iter().map(|&t| it.lookup(t).map(Some))))
             })
         })?;
@@ -276,13 +276,14 @@ impl Index {
     fn to_arrow(&self, py: Python<'_>) -> PyResult<PyRows> {
         let (names, all) = py.detach(|| {
             self.index
-                .ask(|index| on!(index, it => columns(it, (0..it.entries()).map(|n| it.get(n)))))
+                .query(|index| on!(index, it => columns(it, (0..it.entries()).map(|n| it.get(n)))))
         })?;
         pairs(names, &all)
     }
 
     fn sanity_check(&self) -> PyResult<()> {
-        self.index.ask(|index| on!(index, it => it.sanity_check()))
+        self.index
+            .query(|index| on!(index, it => it.sanity_check()))
     }
 
     fn can_append_offset(&self, offset: i64) -> PyResult<bool> {
@@ -433,12 +434,12 @@ impl PyTransactionIndex {
     fn entry(&self, n: usize) -> PyResult<AbortedEntry> {
         let (entry, entries) = self
             .index
-            .ask(|index| on_txn!(index, it => Ok((it.get(n)?, it.entries()))))?;
+            .query(|index| on_txn!(index, it => Ok((it.get(n)?, it.entries()))))?;
         entry.map(of_txn).ok_or_else(|| no_entry(n, entries))
     }
 
     fn to_arrow(&self, py: Python<'_>) -> PyResult<PyRows> {
-        let all = py.detach(|| self.index.ask(|index| index.all()))?;
+        let all = py.detach(|| self.index.query(|index| index.all()))?;
         let names = [
             "version",
             "producer_id",
@@ -455,7 +456,7 @@ impl PyTransactionIndex {
     fn sanity_check(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| {
             self.index
-                .ask(|index| on_txn!(index, it => it.sanity_check()))
+                .query(|index| on_txn!(index, it => it.sanity_check()))
         })
     }
 
@@ -473,7 +474,7 @@ impl PyTransactionIndex {
             last_offset,
             last_stable_offset,
         };
-        self.index.ask(|index| index.written()?.append(&txn))
+        self.index.query(|index| index.written()?.append(&txn))
     }
 
     /// The transactions, and whether no later segment has more.
@@ -484,21 +485,22 @@ impl PyTransactionIndex {
     ) -> PyResult<(Vec<AbortedEntry>, bool)> {
         let found = self
             .index
-            .ask(|index| Ok(collect_aborted(index.all()?, fetch_offset, upper_bound)))?;
+            .query(|index| Ok(collect_aborted(index.all()?, fetch_offset, upper_bound)))?;
         let txns = found.txns.into_iter().map(of_txn).collect();
         Ok((txns, found.is_complete))
     }
 
     fn truncate_to(&self, offset: i64) -> PyResult<()> {
-        self.index.ask(|index| index.written()?.truncate_to(offset))
+        self.index
+            .query(|index| index.written()?.truncate_to(offset))
     }
 
     fn reset(&self) -> PyResult<()> {
-        self.index.ask(|index| index.written()?.reset())
+        self.index.query(|index| index.written()?.reset())
     }
 
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.index.ask(|index| index.written()?.flush()))
+        py.detach(|| self.index.query(|index| index.written()?.flush()))
     }
 
     fn close(&self) {

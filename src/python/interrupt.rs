@@ -22,12 +22,12 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 type Raised = Rc<RefCell<Option<PyErr>>>;
 
 /// Reports progress to a callback.
-pub(super) struct Telling {
+pub(super) struct ProgressCallback {
     pub(super) function: Py<PyAny>,
     pub(super) progress: Arc<Progress>,
 }
 
-impl Telling {
+impl ProgressCallback {
     /// Calls the function, once it is known how much there is to do.
     pub(super) fn tell(&self, py: Python<'_>) -> PyResult<()> {
         let (stage, total) = (self.progress.stage().name(), self.progress.total());
@@ -47,7 +47,7 @@ impl Telling {
 
 struct Signals {
     raised: Raised,
-    telling: Option<Telling>,
+    callback: Option<ProgressCallback>,
     last: Instant,
     /// In another than the main thread, or after the interpreter's end, no handler runs.
     is_deaf: bool,
@@ -58,12 +58,12 @@ impl Signals {
         if self.raised.borrow().is_some() {
             return true;
         }
-        if (self.is_deaf && self.telling.is_none()) || self.last.elapsed() < POLL_INTERVAL {
+        if (self.is_deaf && self.callback.is_none()) || self.last.elapsed() < POLL_INTERVAL {
             return false;
         }
         let heard = Python::try_attach(|py| {
-            if let Some(telling) = &self.telling {
-                telling.tell(py)?;
+            if let Some(callback) = &self.callback {
+                callback.tell(py)?;
             }
             if self.is_deaf { Ok(false) } else { listen(py) }
         });
@@ -110,13 +110,13 @@ pub(super) fn with_signals<T>(work: impl FnOnce() -> T) -> (T, Option<PyErr>) {
 
 /// As [`with_signals`], and tells a function meanwhile the progress; what that raises ends the work too.
 pub(super) fn with_progress<T>(
-    telling: Option<Telling>,
+    callback: Option<ProgressCallback>,
     work: impl FnOnce() -> T,
 ) -> (T, Option<PyErr>) {
     let raised = Raised::default();
     let mut signals = Signals {
         raised: Rc::clone(&raised),
-        telling,
+        callback,
         last: Instant::now(),
         is_deaf: false,
     };

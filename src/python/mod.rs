@@ -2,7 +2,6 @@
 
 use pyo3::prelude::*;
 
-mod ask;
 mod capsule;
 mod cat;
 mod dump;
@@ -14,6 +13,7 @@ mod log;
 mod log_dirs;
 mod messages;
 mod partitioner;
+mod query;
 mod range;
 mod reader;
 mod rows;
@@ -28,8 +28,6 @@ mod writer;
 mod _core {
     use pyo3::prelude::{Bound, PyModule, PyModuleMethods, PyResult};
 
-    #[pymodule_export]
-    use super::ask::{describe_all, list_offsets, statistics_all};
     #[pymodule_export]
     use super::cat::{PyRecordText, PyRowText};
     #[pymodule_export]
@@ -49,6 +47,8 @@ mod _core {
     use super::messages::{encode_record, write_metadata_snapshot};
     #[pymodule_export]
     use super::partitioner::partition_for_key;
+    #[pymodule_export]
+    use super::query::{describe_all, list_offsets, statistics_all};
     #[pymodule_export]
     use super::range::{PyPartitionRange, PySegmentRange, range_from_json, segment_from_json};
     #[pymodule_export]

@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pythonize::pythonize;
 
 use super::errors::{into_py, of_panic};
-use super::interrupt::{Telling, with_progress};
+use super::interrupt::{ProgressCallback, with_progress};
 use super::writer::{Settings, config_of, now_of};
 use crate::api::LogConfig;
 use crate::api::rows::OnCorrupt;
@@ -36,13 +36,13 @@ fn run_telling<T: Send>(
     progress: &Arc<Progress>,
     step: impl FnOnce() -> Result<T> + Send,
 ) -> PyResult<T> {
-    let telling = |function: &Py<PyAny>| Telling {
+    let callback = |function: &Py<PyAny>| ProgressCallback {
         function: function.clone_ref(py),
         progress: Arc::clone(progress),
     };
     let (during, after) = (
-        function.as_ref().map(telling),
-        function.as_ref().map(telling),
+        function.as_ref().map(callback),
+        function.as_ref().map(callback),
     );
     let done =
         py.detach(
@@ -52,7 +52,7 @@ fn run_telling<T: Send>(
                 (Err(panic), None) => Err(of_panic(panic.as_ref())),
             },
         )?;
-    after.map_or(Ok(()), |telling| telling.tell_all(py))?;
+    after.map_or(Ok(()), |callback| callback.tell_all(py))?;
     Ok(done)
 }
 

@@ -174,7 +174,7 @@ impl Chunk {
     /// Estimates a batch of so many records in so many bytes, if it may be handed over before all of them are decoded.
     #[must_use]
     pub(crate) fn takes_parts(&self, records: usize, bytes: usize) -> Option<Size> {
-        self.parts.allow_one(records, bytes)
+        self.parts.limit_for(records, bytes)
     }
 
     /// Drops the records, all of the batch at `position`, and has those that were given of it taken back.

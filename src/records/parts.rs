@@ -35,7 +35,7 @@ impl PartAgreement {
     }
 
     /// Estimates a batch of so many records in so many bytes, if the consumer can take it back.
-    pub(super) fn allow_one(&self, records: usize, bytes: usize) -> Option<Size> {
+    pub(super) fn limit_for(&self, records: usize, bytes: usize) -> Option<Size> {
         let bytes = records.saturating_mul(self.row).saturating_add(bytes);
         (bytes <= self.most).then_some(Size { records, bytes })
     }

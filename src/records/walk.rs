@@ -15,14 +15,14 @@
 //! that they are as wide as the loop expects. Everything else is decoded field by field (`RecordDecoder::careful`),
 //! which is also the only place that reports faults. `records::plain` is the oracle for both.
 
-mod alike;
+mod uniform;
 
-use self::alike::Alike;
+use self::uniform::UniformShape;
 use super::RecordSlot;
 use crate::error::{Error, Result};
 use crate::format::batch::BatchHeader;
 use crate::format::varint::{get_varint, get_varlong, unzigzag32};
-use crate::io::words::Words;
+use crate::io::unaligned::Unaligned;
 use crate::types::{Offset, TimestampMs};
 
 /// Decoder of a batch's records that stops and resumes at any record.
@@ -87,7 +87,7 @@ impl RecordDecoder {
                 source.len(),
             ));
         };
-        let words = Words::new(source);
+        let words = Unaligned::new(source);
         let wanted = usize::try_from(self.remaining)
             .unwrap_or(usize::MAX)
             .min(out.len());
@@ -154,7 +154,7 @@ impl RecordDecoder {
     )]
     fn run_keyed<const L: usize, const T: usize, const O: usize>(
         &mut self,
-        words: Words<'_>,
+        words: Unaligned<'_>,
         slots: &mut [RecordSlot],
     ) -> usize {
         if words.byte(self.at.wrapping_add(L + 1 + T + O)) == Some(NULL) {
@@ -174,10 +174,10 @@ impl RecordDecoder {
     )]
     fn run<const L: usize, const T: usize, const O: usize, const KEYED: bool>(
         &mut self,
-        words: Words<'_>,
+        words: Unaligned<'_>,
         mut slots: &mut [RecordSlot],
     ) -> usize {
-        let shape = const { Head::of(L, T, O, KEYED) };
+        let shape = const { RecordPrefix::of(L, T, O, KEYED) };
         let (mut at, end) = (self.at, self.end);
         let base = (self.base_offset, self.base_timestamp);
         let mut done = 0usize;
@@ -245,7 +245,7 @@ impl RecordDecoder {
                     2 => 0xffff,
                     _ => 0xff_ffff,
                 };
-                let alike = Alike {
+                let uniform = UniformShape {
                     size,
                     head: head & shape.same,
                     length,
@@ -255,7 +255,7 @@ impl RecordDecoder {
                     base,
                 };
                 let records = words.bytes().get(at..end).unwrap_or_default();
-                let more = alike.run::<L, T, O, KEYED>(records, after);
+                let more = uniform.run::<L, T, O, KEYED>(records, after);
                 at = at.wrapping_add(more.wrapping_mul(size));
                 taken = taken.wrapping_add(more);
             }
@@ -413,7 +413,7 @@ const fn shape(head: u64) -> (usize, usize, usize) {
 /// | length | four from the record's first one |
 /// | head | eight from `skipped`: attributes, deltas and the key's length; the record's length too where there is room |
 #[derive(Clone, Copy)]
-struct Head {
+struct RecordPrefix {
     skipped: usize,
     /// Shifts of the fields in the head, in bits.
     time: usize,
@@ -426,7 +426,7 @@ struct Head {
     same: u64,
 }
 
-impl Head {
+impl RecordPrefix {
     #[expect(
         clippy::arithmetic_side_effects,
         clippy::cast_possible_truncation,

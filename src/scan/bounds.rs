@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use super::plan::{PlanOptions, ask_all, stable_end_of, transactions_of};
+use super::plan::{PlanOptions, query_each, stable_end_of, transactions_of};
 use crate::error::Result;
 use crate::log::listed::ListedLog;
 use crate::types::Offset;
@@ -30,7 +30,7 @@ pub(crate) struct PartitionBounds {
 /// # Errors
 /// As [`super::plan::plan_scan`], and a fault in a header of an active segment.
 pub(crate) fn bounds(paths: &[PathBuf], options: &PlanOptions) -> Result<Vec<PartitionBounds>> {
-    ask_all(paths, options, bounds_of)
+    query_each(paths, options, bounds_of)
 }
 
 fn bounds_of(log: &ListedLog, options: &PlanOptions) -> Result<PartitionBounds> {

@@ -24,7 +24,7 @@ use crate::scan::range::PartitionRange;
 use crate::scan::reader::LogReader;
 use crate::segment::offset_set::OffsetSet;
 use crate::segment::reader::{FillOutcome, ReadOptions};
-use crate::segment::source::Copying;
+use crate::segment::source::MapPolicy;
 use crate::types::Offset;
 
 /// Most keys of a pass: what a map of about 100 MiB takes, as much as Kafka's `log.cleaner.dedupe.buffer.size`.
@@ -135,7 +135,7 @@ fn each_chunk(
     options: ReadOptions,
     mut take: impl FnMut(&[RecordSlot], &[u8]) -> Result<()>,
 ) -> Result<()> {
-    let mut reader = LogReader::new(vec![range.clone()], options, Copying::Always);
+    let mut reader = LogReader::new(vec![range.clone()], options, MapPolicy::Never);
     let mut chunk = Chunk::new(Arena::near());
     loop {
         match reader.fill(&mut chunk)? {

@@ -11,16 +11,15 @@
 //! | [`pieces`] | ranges divided for parallel readers |
 //! | [`divide`] | a planned range, divided into parts |
 //! | [`planned`] | the planned segments, opened in turn |
-//! | `exchanged` | a planned file that a broker replaced in the meantime |
+//! | `replaced_segments` | a planned file that a broker replaced in the meantime |
 //! | [`lost`] | what reading past damage leaves out |
 //! | [`reader`] | the records of planned ranges |
 //! | [`batches`] | the batches of a planned segment, header by header |
-//! | [`verbatim`] | the batches of a planned range, byte for byte |
+//! | [`raw_batches`] | the batches of a planned range, byte for byte |
 
 pub(crate) mod batches;
 pub(crate) mod bounds;
 pub(crate) mod divide;
-mod exchanged;
 pub(crate) mod latest;
 pub(crate) mod lost;
 pub(crate) mod offset_map;
@@ -28,6 +27,7 @@ pub(crate) mod pieces;
 pub(crate) mod plan;
 pub(crate) mod planned;
 pub(crate) mod range;
+pub(crate) mod raw_batches;
 pub(crate) mod reader;
+mod replaced_segments;
 pub(crate) mod transactions;
-pub(crate) mod verbatim;

@@ -69,11 +69,11 @@ const LISTINGS: usize = 4;
 /// `Io` for a path that does not exist; `UnknownTopicOrPartition`; `InvalidArgument` for bounds that make no sense;
 /// `DuplicatePartition` where two live folders hold the same partition; faults in bytes that had to be read.
 pub fn plan_scan(paths: &[PathBuf], options: &PlanOptions) -> Result<Vec<PartitionRange>> {
-    ask_all(paths, options, range_of)
+    query_each(paths, options, range_of)
 }
 
 /// An answer for each partition that the options choose, by topic and partition.
-pub(super) fn ask_all<T>(
+pub(super) fn query_each<T>(
     paths: &[PathBuf],
     options: &PlanOptions,
     question: impl Fn(&ListedLog, &PlanOptions) -> Result<T>,
@@ -82,7 +82,7 @@ pub(super) fn ask_all<T>(
     ask_folders(&roots, options, question)
 }
 
-/// As [`ask_all`], in any storage.
+/// As [`query_each`], in any storage.
 pub(super) fn ask_folders<T>(
     roots: &[Folder],
     options: &PlanOptions,

@@ -1,15 +1,15 @@
 //! The segments of planned ranges, opened one after the other.
 //!
-//! From the replacement of a segment that a broker exchanged (`super::exchanged`), only the offsets of that segment are
+//! From the replacement of a segment that a broker exchanged (`super::replaced_segments`), only the offsets of that segment are
 //! read, so that no record is returned twice, here or by another thread or task that reads the following segments.
 
 use std::vec::IntoIter;
 
 use crate::error::Result;
-pub(crate) use crate::scan::exchanged::Opening;
-use crate::scan::exchanged::{open_planned, replacement};
 use crate::scan::range::{PartitionRange, SegmentRange};
-use crate::segment::source::{Copying, SegmentSource};
+pub(crate) use crate::scan::replaced_segments::Opening;
+use crate::scan::replaced_segments::{open_planned, replacement};
+use crate::segment::source::{MapPolicy, SegmentSource};
 use crate::types::{Offset, Position};
 
 /// Opens planned segments in order.
@@ -107,9 +107,9 @@ impl PlannedSegments {
         self.restart(Vec::new());
     }
 
-    /// Sets which of the following segments are read by copying.
-    pub(crate) const fn set_copying(&mut self, copying: Copying) {
-        self.opening.copying = copying;
+    /// Sets which of the following segments are read by map_policy.
+    pub(crate) const fn set_map_policy(&mut self, map_policy: MapPolicy) {
+        self.opening.map_policy = map_policy;
     }
 
     /// The range of the last turn.

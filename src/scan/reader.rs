@@ -14,7 +14,7 @@ use crate::segment::metrics::Metrics;
 use crate::segment::reader::{FillOutcome, ReadOptions, ReadState, SegmentReader};
 use crate::segment::resync::{Lost, Reason};
 use crate::segment::skipping::OnCorrupt;
-use crate::segment::source::{Access, Copying};
+use crate::segment::source::{Access, MapPolicy};
 
 /// Topic, partition and segment of a chunk's records.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,10 +60,14 @@ pub(crate) struct LogReader {
 impl LogReader {
     /// Creates a reader of `ranges`, one after the other.
     #[must_use]
-    pub(crate) fn new(ranges: Vec<PartitionRange>, options: ReadOptions, copying: Copying) -> Self {
+    pub(crate) fn new(
+        ranges: Vec<PartitionRange>,
+        options: ReadOptions,
+        map_policy: MapPolicy,
+    ) -> Self {
         let empty: Arc<str> = Arc::from("");
         let opening = Opening {
-            copying,
+            map_policy,
             access: Access::Records,
         };
         Self {
@@ -125,9 +129,9 @@ impl LogReader {
         self.state.metrics
     }
 
-    /// Sets which of the following segments are read by copying.
-    pub(crate) const fn set_copying(&mut self, copying: Copying) {
-        self.segments.set_copying(copying);
+    /// Sets which of the following segments are read by map_policy.
+    pub(crate) const fn set_map_policy(&mut self, map_policy: MapPolicy) {
+        self.segments.set_map_policy(map_policy);
     }
 
     /// Origin of the chunk's records.

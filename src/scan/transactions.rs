@@ -86,7 +86,7 @@ impl PartitionLog {
     /// # Errors
     /// `Io`, or a corrupt header or marker that had to be read.
     pub fn last_stable_offset(&self) -> Result<Offset> {
-        self.ask(|log| {
+        self.with_fresh_listing(|log| {
             if let Some(&known) = log.last_stable_offset.get() {
                 return Ok(known);
             }

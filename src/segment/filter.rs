@@ -3,7 +3,7 @@
 //!
 //! | left out | by |
 //! |---|---|
-//! | a batch of an aborted transaction ([`super::fates`]) | producer id and offsets of its header; its checksum is compared first |
+//! | a batch of an aborted transaction ([`super::committed`]) | producer id and offsets of its header; its checksum is compared first |
 //! | a batch without any record within the bounds | its header, where that proves it |
 //! | a record outside the bounds | its timestamp |
 //! | a batch or record none of whose offsets was chosen ([`OffsetSet`]) | offsets |

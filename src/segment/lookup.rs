@@ -20,7 +20,7 @@ use super::LogSegment;
 use super::batches::{BatchCursor, Batches, CURRENT_MAGIC};
 use super::filter::TimestampBounds;
 use super::skipping::PastDamage;
-use super::source::{Access, HeaderWalk, SegmentSource};
+use super::source::{Access, SegmentSource, WindowSize};
 use super::transactions::control_type_at;
 use crate::error::Result;
 use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
@@ -380,10 +380,10 @@ impl<'a> SegmentLookup<'a> {
         let start = self.start_position(Offset::MAX)?;
         let batches = self.begin(start);
         // Without an index it goes through the whole segment.
-        let mut walk = HeaderWalk::default();
+        let mut walk = WindowSize::default();
         while let Some((_, header)) = batches.next()? {
             next = header.next_offset();
-            batches.source.expect(walk.pass(header.size));
+            batches.source.expect(walk.observe(header.size));
         }
         batches.source.expect(Access::Headers);
         Ok(next)

@@ -7,13 +7,13 @@
 //! | `lazy_index` | index files opened on first use |
 //! | [`skipping`] | reading past damage, with an account of the losses |
 //! | [`source`] | the bytes of a `.log`: mapped, or copied if they may still change |
-//! | `fates` | the transactions that a reader must skip |
+//! | `committed` | the transactions that a reader must skip |
 //! | [`filter`] | filters for batches and records, beyond offsets |
 //! | `offset_set` | a set of offsets |
 //! | [`metrics`] | counters of a reader |
 //! | [`neighbours`] | the rule by which a batch fits between those around it |
 //! | [`reader`] | the records of a `.log`, chunk by chunk |
-//! | `ahead` | checksums that several threads compute ahead of a walk |
+//! | `checksum_pipeline` | checksums that several threads compute ahead of a walk |
 //! | [`batches`] | iterates over batches, by one of three policies; the strict one |
 //! | [`lookup`] | batches by offset and by timestamp, indexes as hints |
 //! | [`resync`] | iterates over batches past damage, with the losses in between |
@@ -34,10 +34,10 @@ use crate::io::mapping::{ClosedFile, ClosedName};
 use crate::io::storage::{FileStat, Folder, ReadFolder};
 use crate::types::{Offset, Position, TimestampMs};
 
-mod ahead;
 pub(crate) mod batches;
+mod checksum_pipeline;
+mod committed;
 pub(crate) mod entries;
-mod fates;
 pub(crate) mod files;
 pub(crate) mod filter;
 mod lazy_index;

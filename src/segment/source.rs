@@ -18,7 +18,7 @@ use crate::io::interrupt;
 use crate::io::mapping::{ClosedName, MapReader, Mapping};
 use crate::io::region::{Region, spare};
 use crate::io::storage::{ReadFile, ReadFolder};
-use crate::io::words::prefetch;
+use crate::io::unaligned::prefetch;
 use crate::records::control::{EndTransaction, MAX_CONTROL_BATCH};
 use crate::records::legacy;
 use crate::types::{Offset, Position};
@@ -28,17 +28,17 @@ pub(crate) const MAX_SEGMENT_SIZE: u64 = i32::MAX as u64;
 /// Bytes that are read into memory at once for a checksum.
 const MAX_PIECE: usize = 1 << 20;
 
-/// Segments that are read by copying.
+/// Segments that are read by map_policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Copying {
-    /// Only the active one; closed ones are mapped, so that columns can point into them.
-    Active,
-    /// All. For columns that are gathered anyway this is as quick as a map or quicker (no page faults, and the window
+pub(crate) enum MapPolicy {
+    /// Closed ones, so that columns can point into them. The active one is copied.
+    ClosedOnly,
+    /// None. For columns that are gathered anyway copying is as quick as a map or quicker (no page faults, and the window
     /// stays in the second-level cache), counts for no address space, and nothing a broker does can fault us.
-    Always,
+    Never,
 }
 
-/// Window size of a file that is read by copying.
+/// Window size of a file that is read by map_policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Everything will be read: windows that fit the second-level cache.
@@ -46,7 +46,7 @@ pub enum Access {
     /// Only headers will be examined: small windows.
     Headers,
     /// Only headers that lie far apart: windows with room for a header and a marker.
-    FarHeaders,
+    SparseHeaders,
 }
 
 impl Access {
@@ -54,25 +54,25 @@ impl Access {
         match self {
             Self::Records => 256 << 10,
             Self::Headers => 4 << 10,
-            Self::FarHeaders => 256,
+            Self::SparseHeaders => 256,
         }
     }
 }
 
 /// Chooses the read size of a header walk from the mean size of recent batches: with large batches a call for each
-/// header costs less than copying the bytes between; otherwise one call reads many.
+/// header costs less than map_policy the bytes between; otherwise one call reads many.
 #[derive(Debug, Default)]
-pub(crate) struct HeaderWalk {
+pub(crate) struct WindowSize {
     /// Of about the last eight batches; markers between large ones hardly count.
     mean_size: usize,
 }
 
-impl HeaderWalk {
+impl WindowSize {
     /// Batches from which on each header is read by itself.
     const FAR: usize = 4 << 10;
 
     /// Chooses the access after a batch of this size.
-    pub(crate) const fn pass(&mut self, size: usize) -> Access {
+    pub(crate) const fn observe(&mut self, size: usize) -> Access {
         self.mean_size = match self.mean_size {
             0 => size,
             mean => mean.saturating_sub(mean / 8).saturating_add(size / 8),
@@ -80,7 +80,7 @@ impl HeaderWalk {
         if self.mean_size < Self::FAR {
             Access::Records
         } else {
-            Access::FarHeaders
+            Access::SparseHeaders
         }
     }
 }
@@ -472,7 +472,7 @@ impl SegmentSource {
 fn advise(map: &Mapping, access: Access) {
     match access {
         Access::Records => map.advise_sequential(),
-        Access::Headers | Access::FarHeaders => map.advise_random(),
+        Access::Headers | Access::SparseHeaders => map.advise_random(),
     }
 }
 

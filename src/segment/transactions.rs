@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use super::LogSegment;
 use super::skipping::OnCorrupt;
-use super::source::{Access, HeaderWalk, SegmentSource};
+use super::source::{Access, SegmentSource, WindowSize};
 use crate::error::Result;
 use crate::format::batch::BatchHeader;
 use crate::format::control::ControlType;
@@ -140,14 +140,14 @@ pub(crate) struct Walked {
 pub(crate) fn events(segment: &LogSegment, position: Position, from: Offset) -> Result<Walked> {
     // Every page is touched where batches are small, and a map's fault brings sixteen of them.
     let mut batches = segment.batches(segment.open(Access::Records)?, position);
-    let mut walk = HeaderWalk::default();
+    let mut walk = WindowSize::default();
     let mut open = OpenTransactions::default();
     let mut found = Vec::new();
     let mut next_offset = None;
     let mut header = BatchHeader::NONE;
     let mut noted = noted(segment, from).into_iter().peekable();
     while let Some(position) = batches.next_into(&mut header)? {
-        batches.source.expect(walk.pass(header.size));
+        batches.source.expect(walk.observe(header.size));
         next_offset = Some(header.next_offset());
         // A batch before this one was lost where the index has a marker.
         while let Some(lost) = noted.next_if(|txn| txn.last_offset < header.base_offset) {

@@ -4,8 +4,8 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::ahead::Ahead;
 use super::batches::{Batches, CURRENT_MAGIC, Policy, unknown_magic};
+use super::checksum_pipeline::ChecksumPipeline;
 use super::entries::EntryOffset;
 use super::neighbours::Neighbours;
 use super::source::{Access, SegmentSource};
@@ -19,7 +19,7 @@ use crate::types::{Offset, Position};
 pub(crate) struct KafkaPolicy {
     position: Position,
     /// Threads that compute checksums ahead.
-    ahead: Option<Ahead>,
+    checksums: Option<ChecksumPipeline>,
     /// Position of the batch whose checksum they found right.
     sound: Option<Position>,
 }
@@ -110,12 +110,12 @@ impl KafkaPolicy {
     /// The next batch's header, where its checksum was made ahead and is right.
     #[inline]
     fn next_sound(&mut self) -> Result<Option<BatchHeader>> {
-        let Some(ahead) = &mut self.ahead else {
+        let Some(ahead) = &mut self.checksums else {
             return Ok(None);
         };
         let header = ahead.take(self.position)?;
         if header.is_none() {
-            self.ahead = None;
+            self.checksums = None;
         }
         Ok(header)
     }
@@ -134,7 +134,7 @@ impl Batches<KafkaPolicy> {
     ) -> Result<Self> {
         let policy = KafkaPolicy {
             position,
-            ahead: None,
+            checksums: None,
             sound: None,
         };
         Ok(Self::new(SegmentSource::over(file, end, access)?, policy))
@@ -143,8 +143,9 @@ impl Batches<KafkaPolicy> {
     /// Starts threads that compute all checksums from here on, if there is enough to read.
     pub(crate) fn sum_ahead(&mut self) {
         let (begin, end) = (self.position(), self.source.planned_len());
-        self.policy.ahead = (self.source.file()).and_then(|file| Ahead::start(file, begin, end));
-        if self.policy.ahead.is_some() {
+        self.policy.checksums =
+            (self.source.file()).and_then(|file| ChecksumPipeline::start(file, begin, end));
+        if self.policy.checksums.is_some() {
             self.source.expect(Access::Headers);
         }
     }
@@ -152,7 +153,7 @@ impl Batches<KafkaPolicy> {
     /// Continues at `position`.
     pub(crate) fn seek(&mut self, position: Position) {
         self.policy.position = position;
-        self.policy.ahead = None;
+        self.policy.checksums = None;
     }
 
     /// The same batches, for a copy of the log: every byte must belong to one, and between `neighbours`, if they are

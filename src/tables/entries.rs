@@ -14,7 +14,7 @@ use crate::scan::range::PartitionRange;
 use crate::scan::reader::{Context, LogReader};
 use crate::segment::metrics::Metrics;
 use crate::segment::reader::{FillOutcome, ReadOptions};
-use crate::segment::source::Copying;
+use crate::segment::source::MapPolicy;
 use crate::types::{Offset, TimestampMs};
 
 /// One record.
@@ -39,7 +39,7 @@ impl TableRecords {
     /// Creates a reader of `ranges`, one after the other; control records only where `options` includes them.
     pub(crate) fn new(ranges: Vec<PartitionRange>, options: ReadOptions) -> Self {
         Self {
-            log: LogReader::new(ranges, options, Copying::Always),
+            log: LogReader::new(ranges, options, MapPolicy::Never),
             chunk: Chunk::new(Arena::near()),
         }
     }

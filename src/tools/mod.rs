@@ -2,7 +2,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`ask`] | one query on many partitions |
+//! | [`query`] | one query on many partitions |
 //! | [`cat`] | records as text, by kcat's formats |
 //! | [`compact`] | Kafka's log cleaner: keeps the last record of each key |
 //! | [`dump`] | `kafka-dump-log`'s text for any file of a partition folder |
@@ -16,12 +16,12 @@
 //! | `threads` | pieces of work for several threads, in order |
 //! | [`verify`] | faults in any file of a log dir |
 
-pub(crate) mod ask;
 pub(crate) mod cat;
 pub(crate) mod compact;
 pub(crate) mod dump;
 pub(crate) mod explain;
 pub(crate) mod progress;
+pub(crate) mod query;
 pub(crate) mod rebuild;
 pub(crate) mod recover;
 pub(crate) mod retain;

@@ -13,7 +13,7 @@ use kafkalog::internal::scan::plan::{
     Ending, Partitions, PlanOptions, Starting, Timestamp, plan_scan,
 };
 use kafkalog::internal::scan::range::{PartitionRange, SegmentRange};
-use kafkalog::internal::scan::verbatim::WholeBatches;
+use kafkalog::internal::scan::raw_batches::WholeBatches;
 use kafkalog::internal::types::TopicPartition;
 
 use crate::common::Chance;

@@ -4,12 +4,12 @@ use std::path::Path;
 
 use crate::common::{files, root};
 
-/// Words that begin a clause without a subject where they begin a sentence.
+/// Unaligned that begin a clause without a subject where they begin a sentence.
 const OPENINGS: [&str; 12] = [
     "What", "Whatever", "Whether", "Where", "Wherever", "How", "Who", "Whoever", "Whose", "Which",
     "Why", "When",
 ];
-/// Words that may precede one of them: "Of which", "Up to where".
+/// Unaligned that may precede one of them: "Of which", "Up to where".
 const BEFORE: [&str; 13] = [
     "Of", "From", "By", "At", "In", "To", "With", "On", "For", "Since", "Until", "Under", "Up to",
 ];

@@ -7,7 +7,7 @@ use crate::records::builder::{BatchBuilder, BatchOptions};
 use crate::scan::plan::{PlanOptions, plan_scan};
 use crate::scan::reader::LogReader;
 use crate::segment::reader::{FillOutcome, ReadOptions};
-use crate::segment::source::Copying;
+use crate::segment::source::MapPolicy;
 
 /// Two batches of keys, values and headers, some of them null, empty, or long.
 fn chunk() -> (Chunk, LogReader) {
@@ -43,7 +43,7 @@ fn chunk() -> (Chunk, LogReader) {
     std::fs::create_dir(folder.path().join("t-0")).unwrap();
     std::fs::write(folder.path().join("t-0/00000000000000000000.log"), log).unwrap();
     let ranges = plan_scan(&[folder.path().to_path_buf()], &PlanOptions::default()).unwrap();
-    let mut reader = LogReader::new(ranges, ReadOptions::default(), Copying::Always);
+    let mut reader = LogReader::new(ranges, ReadOptions::default(), MapPolicy::Never);
     let mut chunk = Chunk::new(Arena::default());
     assert_eq!(reader.fill(&mut chunk).unwrap(), FillOutcome::Records);
     assert_eq!(chunk.slots().len(), 12);

@@ -8,7 +8,7 @@ use arrow_schema::DataType;
 
 use super::places::Places;
 use crate::error::{Error, Result};
-use crate::io::words::Words;
+use crate::io::unaligned::Unaligned;
 
 /// A column of byte strings by row; the row is one of the column's.
 pub(super) trait ByteColumn {
@@ -50,10 +50,10 @@ impl ByteColumn for Dense<'_> {
 #[inline]
 fn fetch(data: &[u8], mut at: usize, len: usize) {
     let end = at.wrapping_add(len.min(AHEAD));
-    Words::new(data).fetch(at);
+    Unaligned::new(data).fetch(at);
     at = at.wrapping_add(LINE);
     while at <= end {
-        Words::new(data).fetch(at);
+        Unaligned::new(data).fetch(at);
         at = at.wrapping_add(LINE);
     }
 }

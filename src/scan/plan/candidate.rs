@@ -29,7 +29,7 @@ impl Candidate {
     pub(super) fn open(&self) -> Result<ListedLog> {
         let (name, folder) = (self.name.clone(), self.folder.clone());
         if !self.files.is_empty() {
-            return ListedLog::of_files(folder, name, &self.files, &self.dir);
+            return ListedLog::from_files(folder, name, &self.files, &self.dir);
         }
         let log = ListedLog::open_in(folder, name, &self.dir)?;
         if log.segments().is_empty() {

@@ -12,7 +12,7 @@ use crate::records::arena::Arena;
 use crate::records::chunk::Chunk;
 use crate::scan::reader::LogReader;
 use crate::segment::reader::{FillOutcome, ReadOptions};
-use crate::segment::source::Copying;
+use crate::segment::source::MapPolicy;
 
 type Files = BTreeMap<PathBuf, (Arc<[u8]>, FileStat)>;
 
@@ -122,7 +122,7 @@ fn load(folder: &Path, to: &Path, files: &mut Files) {
 
 /// Partition and offset of every record.
 fn read(ranges: Vec<PartitionRange>) -> Vec<(String, Offset)> {
-    let mut reader = LogReader::new(ranges, ReadOptions::default(), Copying::Active);
+    let mut reader = LogReader::new(ranges, ReadOptions::default(), MapPolicy::ClosedOnly);
     let mut chunk = Chunk::new(Arena::near());
     let mut found = Vec::new();
     loop {

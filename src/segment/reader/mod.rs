@@ -11,12 +11,12 @@ use crate::records::chunk::{Chunk, RecordBytes};
 use crate::records::parts::Size;
 use crate::records::walk::RecordDecoder;
 use crate::segment::batches::{BatchCursor, Bounds};
-use crate::segment::fates::{AbortedCursor, GivenTransactions};
+use crate::segment::committed::{AbortedCursor, EmittedTransactions};
 use crate::segment::filter::{HeaderBounds, SegmentFilter};
 use crate::segment::metrics::Metrics;
 use crate::segment::resync::Lost;
 use crate::segment::skipping::{FileSurvey, Skipping, Unread};
-use crate::segment::source::{Access, HeaderWalk, SegmentSource};
+use crate::segment::source::{Access, SegmentSource, WindowSize};
 use crate::types::{Offset, Position};
 
 mod open;
@@ -33,7 +33,7 @@ pub(crate) struct ReadState {
     /// Counts for the caller.
     pub metrics: Metrics,
     /// Producers whose transactional records were returned, under `read_committed`.
-    pub given: GivenTransactions,
+    pub given: EmittedTransactions,
     /// Ranges of the current segment that were skipped because of damage.
     pub lost: Vec<Lost>,
     known: FileSurvey,
@@ -101,7 +101,7 @@ pub(crate) struct SegmentReader {
     unread: Option<Unread>,
     current: Option<InProgress>,
     /// Over batches that are left out on their headers.
-    excluded: HeaderWalk,
+    excluded: WindowSize,
     ended: bool,
     /// State of a reader that continues after damage.
     skipping: Option<Skipping>,
@@ -132,7 +132,7 @@ impl SegmentReader {
             pending: None,
             unread: None,
             current: None,
-            excluded: HeaderWalk::default(),
+            excluded: WindowSize::default(),
             ended: false,
             skipping: None,
         }
@@ -251,7 +251,7 @@ impl SegmentReader {
                 state.metrics.skip_unread(&header);
                 self.found(state, header.base_offset);
                 // What follows is likely to be skipped too.
-                self.source.expect(self.excluded.pass(header.size));
+                self.source.expect(self.excluded.observe(header.size));
                 if self.skipping.is_some() {
                     self.leave_unread(position, &header);
                 }
@@ -273,7 +273,7 @@ impl SegmentReader {
         }
     }
 
-    /// Returns whether a batch is left out on its header. A marker ends what [`GivenTransactions`] remembers, so that
+    /// Returns whether a batch is left out on its header. A marker ends what [`EmittedTransactions`] remembers, so that
     /// none is left out while that is asked.
     #[inline]
     fn is_excluded(&self, header: &BatchHeader) -> bool {

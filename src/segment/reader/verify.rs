@@ -3,7 +3,7 @@
 use super::SegmentReader;
 use crate::error::{Error, FaultKind, Result};
 use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
-use crate::io::words::prefetch;
+use crate::io::unaligned::prefetch;
 use crate::segment::batches::CURRENT_MAGIC;
 use crate::types::Position;
 

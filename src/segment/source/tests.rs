@@ -75,21 +75,24 @@ fn an_active_file_may_shrink_and_grow_below_us() {
 #[test]
 fn a_walk_over_headers_copies_what_costs_least() {
     let pass = |sizes: &[usize]| {
-        let mut walk = HeaderWalk::default();
+        let mut walk = WindowSize::default();
         // In turn from the first: each size counts.
-        sizes.iter().fold(None, |_, &size| Some(walk.pass(size)))
+        sizes.iter().fold(None, |_, &size| Some(walk.observe(size)))
     };
     assert_eq!(pass(&[200]), Some(Access::Records));
-    assert_eq!(pass(&[12_000]), Some(Access::FarHeaders));
-    assert_eq!(pass(&[12_000, 78, 78]), Some(Access::FarHeaders));
+    assert_eq!(pass(&[12_000]), Some(Access::SparseHeaders));
+    assert_eq!(pass(&[12_000, 78, 78]), Some(Access::SparseHeaders));
     let small = [[12_000].as_slice(), &[200; 10]].concat();
     assert_eq!(pass(&small), Some(Access::Records));
-    assert_eq!(pass(&[200, 200, 60_000, 60_000]), Some(Access::FarHeaders));
+    assert_eq!(
+        pass(&[200, 200, 60_000, 60_000]),
+        Some(Access::SparseHeaders)
+    );
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(NAME);
     std::fs::write(&path, numbers()).unwrap();
     let mut source = open(&path, 4_000_000, true, Access::Records).unwrap();
-    source.expect(Access::FarHeaders);
+    source.expect(Access::SparseHeaders);
     assert_eq!(source.region(1_000_000, 61).unwrap().0.len(), 256);
     assert_eq!(
         source.bytes(1_000_000, 4).unwrap(),

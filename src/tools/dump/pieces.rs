@@ -15,7 +15,7 @@ use super::text::{TextOutput, put};
 use super::walk::frame_at;
 use crate::error::Result;
 use crate::io::threads::processors;
-use crate::segment::source::{Access, HeaderWalk, SegmentSource};
+use crate::segment::source::{Access, SegmentSource, WindowSize};
 use crate::tools::threads::in_order;
 use crate::types::Position;
 
@@ -174,7 +174,7 @@ impl DumpedPiece {
 /// Ranges of the pieces of a log.
 struct PieceRanges {
     log: SegmentSource,
-    walk: HeaderWalk,
+    walk: WindowSize,
     position: Position,
     end: Position,
     size: u64,
@@ -184,7 +184,7 @@ impl PieceRanges {
     fn of(file: &OpenFile, end: Position, size: u64) -> Result<Self> {
         Ok(Self {
             log: file.read(Access::Records)?,
-            walk: HeaderWalk::default(),
+            walk: WindowSize::default(),
             position: 0,
             end,
             size,
@@ -207,7 +207,7 @@ impl Iterator for PieceRanges {
                 break;
             };
             self.position = self.position.saturating_add(frame.size as u64);
-            self.log.expect(self.walk.pass(frame.size));
+            self.log.expect(self.walk.observe(frame.size));
         }
         Some(start..self.position)
     }

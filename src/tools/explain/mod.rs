@@ -208,7 +208,7 @@ fn explain_partition(
         .cleaned
         .get(&folder.name.topic_partition)
         .copied();
-    log.ask(|log| {
+    log.with_fresh_listing(|log| {
         // Damage is not reported here.
         let log = &log.clone().on_corrupt(OnCorrupt::Skip);
         let ages = ages(log, config)?;

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
-use super::records::{BatchCheck, Doubt};
+use super::records::{BatchCheck, RecordFinding};
 use crate::error::{Error, Result};
 use crate::format::batch::BatchHeader;
 use crate::io::interrupt;
@@ -60,7 +60,7 @@ pub(super) enum BatchFault {
     /// It cannot be read.
     Unreadable(Error),
     /// Something is odd.
-    Doubtful(Doubt),
+    Doubtful(RecordFinding),
 }
 
 /// The jobs of one segment.

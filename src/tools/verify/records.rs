@@ -19,7 +19,7 @@ const NULL: u8 = 1;
 
 /// A record that decodes but violates an invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Doubt {
+pub(super) struct RecordFinding {
     /// Code of the finding.
     pub code: &'static Code,
     /// The record.
@@ -44,7 +44,7 @@ impl BatchCheck {
         &mut self,
         batch: &[u8],
         header: &BatchHeader,
-        doubts: &mut Vec<Doubt>,
+        doubts: &mut Vec<RecordFinding>,
     ) -> Result<()> {
         header.ensure_valid(batch)?;
         let mut seen = RecordSummary::new(header);
@@ -84,7 +84,7 @@ struct RecordSummary {
     last: Offset,
     previous: Option<Offset>,
     largest: Option<TimestampMs>,
-    doubts: Vec<Doubt>,
+    doubts: Vec<RecordFinding>,
 }
 
 impl RecordSummary {
@@ -105,7 +105,7 @@ impl RecordSummary {
 
     fn doubt(&mut self, code: &'static Code, offset: Offset, message: impl FnOnce() -> String) {
         if self.doubts.iter().all(|doubt| doubt.code != code) {
-            self.doubts.push(Doubt {
+            self.doubts.push(RecordFinding {
                 code,
                 offset,
                 message: message(),

@@ -10,9 +10,9 @@
 
 /// Bytes that are read in pieces of a fixed size.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Words<'a>(&'a [u8]);
+pub(crate) struct Unaligned<'a>(&'a [u8]);
 
-impl<'a> Words<'a> {
+impl<'a> Unaligned<'a> {
     /// Over these bytes.
     #[inline]
     #[must_use]

@@ -50,7 +50,7 @@ struct WindowRun {
 
 /// The batches of a file up to the first fault.
 #[derive(Debug)]
-pub(super) struct Ahead {
+pub(super) struct ChecksumPipeline {
     /// Our part; `None` once the threads are to end, as the first waits for its messages.
     own: Option<ThreadWindows>,
     /// Results of the other threads.
@@ -62,7 +62,7 @@ pub(super) struct Ahead {
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Ahead {
+impl ChecksumPipeline {
     /// Starts threads on the bytes of `file` from `begin`, where a batch begins, to `end`; `None` where they would not
     /// help, or none are available.
     pub(super) fn start(file: &Arc<dyn ReadFile>, begin: Position, end: Position) -> Option<Self> {
@@ -168,7 +168,7 @@ impl Ahead {
     }
 }
 
-impl Drop for Ahead {
+impl Drop for ChecksumPipeline {
     fn drop(&mut self) {
         // With neither work nor a receiver, the threads end.
         self.own = None;
@@ -334,7 +334,8 @@ mod tests {
 
     /// Batches that the threads find; after that nothing, not even the batches that begin at `others`.
     fn found(path: &Path, length: usize, threads: usize, others: &[u64]) -> Vec<u64> {
-        let mut ahead = Ahead::with_threads(&open(path), 0, length as u64, threads).unwrap();
+        let mut ahead =
+            ChecksumPipeline::with_threads(&open(path), 0, length as u64, threads).unwrap();
         let mut found = Vec::new();
         let mut at = 0;
         while let Some(header) = ahead.take(at).unwrap() {
@@ -404,7 +405,7 @@ mod tests {
         let path = folder.path().join("a.log");
         std::fs::write(&path, batch(0, 1000).repeat(4000)).unwrap();
         for taken in [0, 1, 2000] {
-            let mut ahead = Ahead::with_threads(&open(&path), 0, 4_000_000, 4).unwrap();
+            let mut ahead = ChecksumPipeline::with_threads(&open(&path), 0, 4_000_000, 4).unwrap();
             for n in 0..taken {
                 assert_eq!(ahead.take(n * 1000).unwrap().unwrap().size, 1000);
             }

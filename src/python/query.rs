@@ -17,7 +17,7 @@ use super::reader::on_corrupt_of;
 use super::statistics::plain_sums;
 use crate::api::PartitionLog;
 use crate::api::rows::OnCorrupt;
-use crate::api::tools::{Description, MAX_THREADS, OffsetSpec, PartitionStatistics, ask_all};
+use crate::api::tools::{Description, MAX_THREADS, OffsetSpec, PartitionStatistics, query_each};
 use crate::error::Result;
 
 /// Puts the question to the folders of a log dir; the answer of one that cannot be read is the exception.
@@ -30,7 +30,7 @@ fn ask<'py, T: Send, P: IntoPyObjectExt<'py>>(
     plain: impl Fn(T) -> PyResult<P>,
 ) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let log_dir = log_dir.map(|state| &state.0);
-    let answers = interrupt::detach(py, || ask_all(folders, log_dir, most_threads, question))?;
+    let answers = interrupt::detach(py, || query_each(folders, log_dir, most_threads, question))?;
     let object = |answer| match answer {
         Ok(answer) => plain(answer)?.into_bound_py_any(py),
         Err(error) => Ok(of_read(&error, on_corrupt)

@@ -10,7 +10,7 @@ use crate::format::batch::RECORD_BATCH_OVERHEAD;
 use crate::scan::batches::OpenBatches;
 use crate::scan::planned::{NextSegment, Opening, PlannedSegments};
 use crate::scan::range::PartitionRange;
-use crate::segment::source::{Access, Copying, SegmentSource};
+use crate::segment::source::{Access, MapPolicy, SegmentSource};
 use crate::types::{Offset, Position};
 
 /// Hands out the batches of a partition in groups.
@@ -38,7 +38,7 @@ impl WholeBatches {
     #[must_use]
     pub fn new(range: PartitionRange) -> Self {
         let opening = Opening {
-            copying: Copying::Always,
+            map_policy: MapPolicy::Never,
             access: Access::Records,
         };
         Self {

@@ -13,14 +13,14 @@ use crate::io::mapping::ClosedName;
 use crate::io::storage::{Folder, ReadFolder};
 use crate::log::listing::Listing;
 use crate::scan::range::SegmentRange;
-use crate::segment::source::{Access, Copying, SegmentSource};
+use crate::segment::source::{Access, MapPolicy, SegmentSource};
 use crate::types::Offset;
 
 /// Options for opening the files of segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Opening {
-    /// Segments that are read by copying.
-    pub copying: Copying,
+    /// Segments that are read by map_policy.
+    pub map_policy: MapPolicy,
     /// Part of the files that is read.
     pub access: Access,
 }
@@ -34,7 +34,7 @@ impl Opening {
         last: &mut Option<SegmentSource>,
     ) -> Result<SegmentSource> {
         let (name, size) = (&segment.file_name, segment.size);
-        let may_map = !segment.is_active && self.copying != Copying::Always;
+        let may_map = !segment.is_active && self.map_policy != MapPolicy::Never;
         let closed = || ClosedName::of(folder, name, segment.next_base_offset);
         let closed = may_map.then(closed).flatten();
         if let Some(same) = last.take()
@@ -97,7 +97,7 @@ pub(super) fn replacement(
         }
     }
     let wanted = segment.start_offset.max(floor);
-    Listing::ask(&**folder, is_gone, |listing| {
+    Listing::with_fresh_listing(&**folder, is_gone, |listing| {
         let found = stand_in(&**folder, listing, wanted, opening)?;
         // Transactions stay as they were planned.
         Ok(found.map(|(mut found, source)| {
@@ -155,9 +155,9 @@ mod tests {
             std::fs::write(folder.path().join(format!("{base:020}.log")), [1; 100]).unwrap();
         }
         let planned = |base_offset, next| SegmentRange::whole(base_offset, 100, next);
-        let is_copied = |segment: &SegmentRange, copying| {
+        let is_copied = |segment: &SegmentRange, map_policy| {
             let opening = Opening {
-                copying,
+                map_policy,
                 access: Access::Records,
             };
             let source =
@@ -165,14 +165,14 @@ mod tests {
             source.unwrap().is_copied()
         };
         let first = planned(0, Some(7));
-        assert!(!is_copied(&first, Copying::Active) && is_copied(&first, Copying::Always));
+        assert!(!is_copied(&first, MapPolicy::ClosedOnly) && is_copied(&first, MapPolicy::Never));
         let active = SegmentRange {
             is_active: true,
             ..first
         };
-        assert!(is_copied(&active, Copying::Active));
-        assert!(is_copied(&planned(0, Some(8)), Copying::Active));
-        assert!(is_copied(&planned(7, None), Copying::Active));
-        assert!(is_copied(&planned(7, Some(9)), Copying::Active));
+        assert!(is_copied(&active, MapPolicy::ClosedOnly));
+        assert!(is_copied(&planned(0, Some(8)), MapPolicy::ClosedOnly));
+        assert!(is_copied(&planned(7, None), MapPolicy::ClosedOnly));
+        assert!(is_copied(&planned(7, Some(9)), MapPolicy::ClosedOnly));
     }
 }

@@ -23,7 +23,7 @@ pub(crate) const MAX_THREADS: usize = 8;
 ///
 /// # Errors
 /// `Interrupted`.
-pub(crate) fn ask_all<T: Send>(
+pub(crate) fn query_each<T: Send>(
     folders: &[PathBuf],
     dir: Option<&DirState>,
     most_threads: usize,
@@ -206,7 +206,7 @@ mod tests {
             .collect();
         std::fs::remove_dir_all(&folders[PIECE]).unwrap();
         let ends = |dir: Option<&DirState>| {
-            ask_all(&folders, dir, MAX_THREADS, |log| log.log_end_offset())
+            query_each(&folders, dir, MAX_THREADS, |log| log.log_end_offset())
         };
         for state in [None, Some(&DirState::read(dir.path()))] {
             for (n, end) in ends(state).unwrap().into_iter().enumerate() {

@@ -82,9 +82,9 @@ impl AbortedCursor {
 
 /// Producers whose transactional records were given, and whose transaction has not ended since.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct GivenTransactions(OpenTransactions);
+pub(crate) struct EmittedTransactions(OpenTransactions);
 
-impl GivenTransactions {
+impl EmittedTransactions {
     /// Forgets all: markers may have been skipped since, or another partition begins.
     pub(crate) fn clear(&mut self) {
         self.0 = OpenTransactions::default();
@@ -238,7 +238,7 @@ mod tests {
             ..header(attributes, 1)
         };
         let (transactional, marker) = (0b1_0000, 0b11_0000);
-        let mut given = GivenTransactions::default();
+        let mut given = EmittedTransactions::default();
         given.give(&batch(1, transactional));
         given.give(&batch(2, 0));
         assert!(given.end(&batch(2, marker), ControlType::Abort).is_ok());

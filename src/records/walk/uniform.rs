@@ -3,14 +3,14 @@
 //! Where keys and values have fixed lengths, a record differs from its neighbour in deltas and payloads only. Detecting
 //! that takes one comparison per record, and none waits for the length of the previous record.
 
-use super::{Head, eight, four, group, half};
+use super::{RecordPrefix, eight, four, group, half};
 use crate::format::varint::unzigzag32;
 use crate::records::RecordSlot;
 use crate::types::{Offset, TimestampMs};
 
 /// Properties that a record shares with those that follow it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Alike {
+pub(super) struct UniformShape {
     /// Bytes of the whole record.
     pub(super) size: usize,
     /// Those bits of the head that are no delta.
@@ -27,7 +27,7 @@ pub(super) struct Alike {
     pub(super) base: (Offset, TimestampMs),
 }
 
-impl Alike {
+impl UniformShape {
     /// Decodes the records right after the one that this is of, the first one at the beginning of `records`, into
     /// `slots`, up to the first that is not like it; returns how many. `L`, `T` and `O` are those of `Walk::run`, whose
     /// loop took the one before.
@@ -41,7 +41,7 @@ impl Alike {
         records: &[u8],
         slots: &mut [RecordSlot],
     ) -> usize {
-        let shape = const { Head::of(L, T, O, KEYED) };
+        let shape = const { RecordPrefix::of(L, T, O, KEYED) };
         let (len_mask, len) = self.value_len;
         let (base_offset, base_timestamp) = self.base;
         let step = super::narrow(self.size);
