@@ -78,10 +78,24 @@ def prerequisites() -> None:
             continue
         done = subprocess.run([tool, question], capture_output=True, text=True, check=False)
         print((done.stdout + done.stderr).strip().splitlines()[0])
+    if is_full():
+        chromium()
     if IN_CI and missing:
         raise FailedError(f"missing in CI: {', '.join(missing)}")
     if "cargo" in missing:
         raise FailedError("cargo is not on the PATH: install Rust from https://rustup.rs")
+
+
+def chromium() -> None:
+    """Install the browser in which the report is tested, where this process may; else the tests say that it lacks."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    if any(map(shutil.which, names)):
+        return
+    if IN_CI and shutil.which("apt-get") and os.geteuid() == 0:
+        subprocess.run(["apt-get", "update", "-qq"], check=False)
+        subprocess.run(["apt-get", "install", "-y", "-qq", "--no-install-recommends", "chromium"], check=False)
+    if not any(map(shutil.which, names)):
+        print("chromium is missing; the tests of the report in a browser need it")
 
 
 def environment() -> None:

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import time
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -405,3 +406,40 @@ def test_nothing_is_written_to_the_source(tmp_path: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in logs.rglob("*")}
     made(tmp_path, logs)
     assert {path: path.stat().st_mtime_ns for path in logs.rglob("*")} == before
+
+
+def test_schemas_are_those_of_their_table(tmp_path: Path) -> None:
+    found = sorted(GOLDEN.rglob("_schemas-0"))
+    if not found:
+        pytest.skip("no golden log dir has a registry's topic")
+    numbers, page = made(tmp_path, found[0].parent)
+    rows = kafkalog.tables.schemas(found[0].parent).to_pylist()
+    assert rows
+    assert numbers["summary"]["schemas"] == len(rows)
+    for row, mine in zip(rows, numbers["schemas"], strict=True):
+        assert all(mine[name] == row[name] for name in mine if name != "logTimestamp")
+    assert "schemas" in {place for place, _, _ in Page(page).tables}
+
+
+@pytest.mark.full
+@pytest.mark.release
+def test_ten_thousand_partitions(tmp_path: Path) -> None:
+    """In less than two minutes and 3 MB: the largest topics in full, the rest summed."""
+    logs = tmp_path / "logs"
+    sources = [CASES["clean"][0] / name for name in ("orders-0", "events-1", "ledger-0")]
+    for number in range(10_000):
+        topic, partition = divmod(number, 40)
+        folder = logs / f"topic-{topic:04}-{partition}"
+        folder.mkdir(parents=True)
+        for file in sources[topic % 3].iterdir():
+            if file.name != "partition.metadata":
+                (folder / file.name).hardlink_to(file)
+    begun = time.monotonic()
+    numbers, page = made(tmp_path, logs)
+    assert time.monotonic() - begun < 120
+    assert len(page) < 3_000_000
+    summary = numbers["summary"]
+    assert (summary["topics"], summary["partitions"]) == (250, 10_000)
+    assert sum(row["partitions"] for row in numbers["topics"]) + numbers["otherTopics"]["partitions"] == 10_000
+    assert sum(each["figures"]["records"] for each in numbers["details"]) == summary["records"]
+    assert len(numbers["details"]) == 21

@@ -229,10 +229,12 @@ OFFSETS = _of(
 )
 SCHEMAS = _of(
     "Schemas",
+    ("context", "Context", _T, "context in the registry, in which the id counts"),
     ("subject", "Subject", _T, "subject in the registry"),
     ("version", "Version", _N, "version in its subject"),
     ("id", "Id", _N, "id in the framing of values"),
     ("schemaType", "Type", _T, "AVRO, PROTOBUF or JSON"),
-    ("deleted", "Deleted", _T, "no, soft or hard"),
+    ("deleted", "Deleted", _T, "no; soft: can be restored; hard: only the log still has it"),
+    ("logOffset", "Offset", _O, "offset of its record in _schemas"),
     ("logTimestamp", "Written", _W, "timestamp of its record in _schemas"),
 )

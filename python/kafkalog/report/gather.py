@@ -32,7 +32,8 @@ T = TypeVar("T")
 # What is shown in full; of the rest the sums.
 MOST_DETAILS, MOST_TOPICS, MOST_PARTITIONS, MOST_FINDINGS, MOST_ROWS = 20, 200, 600, 300, 300
 OTHER_TOPICS = "other topics"
-_METADATA, _OFFSETS = "__cluster_metadata", "__consumer_offsets"
+_METADATA, _OFFSETS, _SCHEMAS = "__cluster_metadata", "__consumer_offsets", "_schemas"
+_SCHEMA_COLUMNS = ("context", "subject", "version", "id", "schemaType", "deleted", "logOffset", "logTimestamp")
 _SEVERITIES = ("error", "warning", "info")
 _DISK_SUMS = ("files", "bytes", "allocatedBytes", "bytesFreeable")
 _SUMS = (
@@ -82,6 +83,7 @@ class _Gathering:
         self._add_details(places)
         self._add_transactions()
         self._add_groups()
+        self._add_schemas()
         self._add_sums()
         every.findings.unread = list(self._unread.lines)
         every.notes = list(self._notes)
@@ -222,6 +224,15 @@ class _Gathering:
         summary.lag = sum(row["lag"] for row in ranked)
         self._all.groups = self._first(ranked, MOST_ROWS, "groups")
         self._all.offsets = self._first(rows, MOST_ROWS, "offsets of groups")
+
+    def _add_schemas(self) -> None:
+        if _SCHEMAS not in self._topics:
+            return
+        self._progress.begin("schemas")
+        table = self._table(tables.schemas, _SCHEMAS)
+        rows = [] if table is None else with_millis(table.select(list(_SCHEMA_COLUMNS))).to_pylist()
+        self._all.summary.schemas = len(rows)
+        self._all.schemas = self._first(rows, MOST_ROWS, "schemas")
 
     def _add_sums(self) -> None:
         every, whole = self._all, _summed("", self._topics.values())

@@ -21,7 +21,6 @@ _KINDS = {
     "clientHost": "host",
     "transactionalId": "transaction",
     "subject": "subject",
-    "context": "context",
 }
 _PATHS = frozenset({"path", "logDir", "file"})
 _TEXTS = frozenset({"message", "advice", "notes", "unread"})
