@@ -68,10 +68,6 @@ mod scan;
 
 mod write;
 
-#[expect(
-    dead_code,
-    reason = "until scans decode: the helper that wires it removes this"
-)]
 mod values;
 
 mod arrow;
@@ -87,8 +83,9 @@ mod api;
 pub mod internal;
 
 pub use api::{
-    LogConfig, LogDir, LogWriter, PartitionLog, RecordReader, RecoverOptions, ScanMetrics,
-    ScanOptions, Segment, WriterOptions, recover, scan, scan_batches, scan_log_dirs,
+    Decode, DecodeAs, GivenSchema, LogConfig, LogDir, LogWriter, OnUndecoded, PartitionLog,
+    ReaderSchema, RecordReader, RecoverOptions, ScanMetrics, ScanOptions, SchemaFor, SchemaSource,
+    Segment, WriterOptions, recover, scan, scan_batches, scan_log_dirs,
 };
 pub use arrow::append::Appended as AppendInfo;
 pub use arrow::schema::{Layout, TimestampUnit};

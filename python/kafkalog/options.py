@@ -15,12 +15,23 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar
 from kafkalog import _arguments, _core
 from kafkalog._renamed import renamed, with_new_names
 from kafkalog._times import to_millis
-from kafkalog.schema import RECORD_COLUMNS
+from kafkalog._typed_values import check_reader_schema, check_schemas
+from kafkalog.schema import DECODED_COLUMNS, RECORD_COLUMNS, decoded_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from kafkalog.typing import EndingOffsets, Layout, Partitions, StartingOffsets, Time, Timestamps, TimestampUnit
+    from kafkalog.typing import (
+        EndingOffsets,
+        Layout,
+        Partitions,
+        ReaderSchema,
+        Schemas,
+        StartingOffsets,
+        Time,
+        Timestamps,
+        TimestampUnit,
+    )
 
 __all__ = ["ReadOptions"]
 
@@ -30,6 +41,7 @@ RENAMED = {"latest": "latest_per_key"}
 IsolationLevel = Literal["read_uncommitted", "read_committed"]
 
 _RECORD_COLUMN_NAMES = tuple(column.name for column in RECORD_COLUMNS)
+_DECODED_COLUMN_NAMES = tuple(column.name for column in DECODED_COLUMNS)
 
 
 # Takes the name and the value of an option, and returns the normalized value.
@@ -48,7 +60,17 @@ def _pattern(name: str, given: Any) -> str | None:
 
 
 def _columns(_: str, given: Any) -> tuple[str, ...] | None:
-    return _arguments.column_names(given, _RECORD_COLUMN_NAMES)
+    if given == "*":
+        return _RECORD_COLUMN_NAMES
+    valid = (*_RECORD_COLUMN_NAMES, *_DECODED_COLUMN_NAMES)
+    found = _arguments.names("columns", given)
+    nested = [name for name in found or () if name.startswith(("key.", "value."))]
+    if found is None or not nested:
+        return _arguments.column_names(found, valid)
+    # Fields of one column stand where its first one is named.
+    whole = dict.fromkeys(name.partition(".")[0] if name in nested else name for name in found)
+    _arguments.column_names(list(whole), valid)
+    return tuple(found)
 
 
 def _literal(name: str, given: Any) -> bytes | None:
@@ -86,6 +108,11 @@ def _plan(check: _Check) -> dict[str, Any]:
     return {"check": check, "is_plan": True, "is_decode": False}
 
 
+def _typed(check: _Check) -> dict[str, Any]:
+    """Describe an option of decoded keys and values, for ``_core.plan_decoding_of``."""
+    return {"check": check, "is_plan": False, "is_decode": False}
+
+
 def _decode(check: _Check, *, is_plan: bool = False) -> dict[str, Any]:
     """Describe an option that says how they are decoded, for ``_core.scan_ranges``."""
     return {"check": check, "is_plan": is_plan, "is_decode": True}
@@ -93,6 +120,10 @@ def _decode(check: _Check, *, is_plan: bool = False) -> dict[str, Any]:
 
 def _one_of(*valid: str) -> _Check:
     return lambda name, given: _arguments.choose(name, given, valid)
+
+
+def _decode_sides(name: str, given: Any) -> str | None:
+    return None if given is None else _arguments.choose(name, given, ("key", "value", "both"))
 
 
 _isolation_level = _one_of("read_uncommitted", "read_committed")
@@ -115,7 +146,9 @@ class ReadOptions:
         Partitions to read. Default: all.
     columns : str or iterable of str, optional
         Names of ``RECORD_COLUMNS`` in any order, or ``"*"`` for all; a column that is not requested costs nothing.
-        Default: key, value, topic, partition, offset, timestamp, timestampType, headers.
+        Default: key, value, topic, partition, offset, timestamp, timestampType, headers. With ``decode`` also
+        ``DECODED_COLUMNS``, and fields: of ``value.amount`` the column ``value`` has this field alone, and the decoder
+        skips the others.
     starting_offsets : {"earliest", "oldest"}, int or {topic: {partition: int}}
         First offset to read: the log start offset as the broker has it, the first record that is still in the files,
         or an offset (-2 is earliest). An offset below the log start offset reads from the log start offset; one beyond
@@ -181,6 +214,23 @@ class ReadOptions:
         decompressed data are kept alive by it.
     threads : int or None
         Threads that decode, including the one that reads; the order is kept. None: one for each processor.
+    decode : {"value", "key", "both"}, optional
+        Decode values, keys or both by their schemas: Avro, Protobuf or JSON Schema, behind the id that a serializer
+        wrote before them or into a header. The column ``value`` (``key``) then has the type of the reader schema, and
+        there are the columns of ``DECODED_COLUMNS``. Nulls of the log stay null.
+    schemas : path, list of paths or dict, optional
+        Where the schemas are. Default: in the topic ``_schemas`` of the log dirs that are read, as a schema registry
+        keeps it. Or log dirs that have it; or schemas by id or GUID, ``{7: text}``; or those of topics whose payloads
+        have no id, ``{"orders": "orders.avsc"}``: files that end in .avsc, .proto, .desc (a descriptor set) or .json.
+    reader_schema : "latest", int, str or {topic: one of these}
+        The schema that gives the column its type: the newest version of subject ``<topic>-value`` (``<topic>-key``)
+        that is not deleted, a version of it, or a schema's text or file. Older and newer records are resolved to it.
+    decode_as : {"struct", "json"}
+        ``json`` gives text, of each record under the schema it was written with: for several record types in a topic,
+        and for recursive schemas.
+    on_undecoded : {"raise", "null", "skip"}
+        What cannot be decoded ends the read with an error, or is null, and ``valueError`` says why, or the record is
+        left out. ``RecordReader.metrics`` counts it as ``undecoded``.
 
     Attributes
     ----------
@@ -226,8 +276,16 @@ class ReadOptions:
     batch_rows: int = field(default=65_536, metadata=_decode(_at_least_1))
     batch_bytes: int = field(default=2_097_152, metadata=_decode(_at_least_1))
     threads: int | None = field(default=1, metadata=_decode(_number(1, _arguments.MAX_THREADS)))
+    decode: Literal["key", "value", "both"] | None = field(default=None, metadata=_typed(_decode_sides))
+    schemas: Schemas | None = field(default=None, metadata=_typed(check_schemas))
+    reader_schema: ReaderSchema = field(default="latest", metadata=_typed(check_reader_schema))
+    decode_as: Literal["struct", "json"] = field(default="struct", metadata=_typed(_one_of("struct", "json")))
+    on_undecoded: Literal["raise", "null", "skip"] = field(
+        default="raise", metadata=_typed(_one_of("raise", "null", "skip"))
+    )
 
     def __post_init__(self) -> None:
+        is_all = isinstance(self.columns, str) and self.columns == "*"
         for each in dataclasses.fields(self):
             object.__setattr__(self, each.name, each.metadata["check"](each.name, getattr(self, each.name)))
         if self.tombstones and not self.latest_per_key:
@@ -235,6 +293,23 @@ class ReadOptions:
         _core.check_search(self.containing, self.matching, self.search_in)
         if self.search_in != ("value",) and not self.is_search:
             raise ValueError("search_in says where containing= or matching= is searched for; give one of them")
+        self._check_decoding(is_all=is_all)
+
+    def _check_decoding(self, *, is_all: bool) -> None:
+        if self.decode is None:
+            for name in ("schemas", "reader_schema", "decode_as", "on_undecoded"):
+                if getattr(self, name) != ReadOptions.__dataclass_fields__[name].default:
+                    raise ValueError(f'{name} is for decoded records: give decode="value", "key" or "both" as well')
+        decoded = decoded_columns(self.decode)
+        if is_all:
+            object.__setattr__(self, "columns", (*_RECORD_COLUMN_NAMES, *decoded))
+        for name in self.columns or ():
+            if "." in name and self.decode not in {"both", name.partition(".")[0]}:
+                side = name.partition(".")[0]
+                raise ValueError(f'column {name!r} is a field of decoded {side}s: it needs decode="{side}" or "both"')
+            if name in _DECODED_COLUMN_NAMES and name not in decoded:
+                side = "key" if name.startswith("key") else "value"
+                raise ValueError(f'column {name!r} is of decoded {side}s: it needs decode="{side}" or "both"')
 
     def __repr__(self) -> str:
         changed = ", ".join(f"{name}={value!r}" for name, value in self.changed().items())
@@ -293,6 +368,11 @@ class RecordKeywords(BatchRangeKeywords, total=False):
     batch_rows: int
     batch_bytes: int
     threads: int | None
+    decode: Literal["key", "value", "both"] | None
+    schemas: Schemas | None
+    reader_schema: ReaderSchema
+    decode_as: Literal["struct", "json"]
+    on_undecoded: Literal["raise", "null", "skip"]
 
 
 class PartitionScanKeywords(RecordKeywords, total=False):
@@ -325,8 +405,14 @@ def decode_arguments(options: ReadOptions) -> dict[str, Any]:
     found = {
         each.name: getattr(options, each.name) for each in dataclasses.fields(options) if each.metadata["is_decode"]
     }
+    found["columns"] = whole_columns(found["columns"])
     found["threads"] = found["threads"] or min(os.cpu_count() or 1, _arguments.MAX_THREADS)
     return found
+
+
+def whole_columns(names: Iterable[str] | None) -> list[str] | None:
+    """Return columns without the names of fields in them, each once."""
+    return None if names is None else list(dict.fromkeys(name.partition(".")[0] for name in names))
 
 
 def merged(function: str, valid: Iterable[str], options: ReadOptions | None, given: dict[str, Any]) -> ReadOptions:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalog import _arguments, _core, _reprs
 from kafkalog._loose import Loose, loose, naming, only
+from kafkalog._typed_values import plan_decoding
 from kafkalog.options import (
     ReadOptions,
     ScanBatchesKeywords,
@@ -212,7 +213,8 @@ class RecordReader(_reprs.Closing):
         (from v2 on), and decoded ones outside the requested times; ``skipped_bytes`` of batches whose headers
         alone were read; ``copied`` bytes, the result of decompression; ``segments`` opened, and ``segments_lost``,
         deleted by retention between planning and reading; ``bytes_lost`` in ``lost`` ranges, skipped as damaged (see
-        :attr:`lost`).
+        :attr:`lost`); ``undecoded`` records, of which a key or value could not be decoded, whether they are null or
+        left out (``on_undecoded``), and ``unknown_fields`` of Protobuf messages, which their schemas do not have.
         """
         return self._stream.metrics()
 
@@ -456,7 +458,9 @@ def _with_topics(topics: str | Iterable[str] | None, keywords: Mapping[str, Any]
 def record_reader(path: Paths, options: ReadOptions) -> RecordReader:
     """Plan a read of records."""
     found = loose_of(path, options)
-    return RecordReader(_core.scan_ranges(_planned(path, found, options), **decode_arguments(options)), found)
+    ranges = _planned(path, found, options)
+    decoding = plan_decoding(ranges, _arguments.paths(path), options)
+    return RecordReader(_core.scan_ranges(ranges, decoding=decoding, **decode_arguments(options)), found)
 
 
 def batch_reader(path: Paths, options: ReadOptions) -> RecordReader:

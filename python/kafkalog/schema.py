@@ -16,7 +16,16 @@ if TYPE_CHECKING:
 
     from kafkalog.typing import Layout, TimestampUnit
 
-__all__ = ["BATCH_COLUMNS", "DEFAULT_COLUMNS", "RECORD_COLUMNS", "Column", "batch_schema", "record_schema", "spark_ddl"]
+__all__ = [
+    "BATCH_COLUMNS",
+    "DECODED_COLUMNS",
+    "DEFAULT_COLUMNS",
+    "RECORD_COLUMNS",
+    "Column",
+    "batch_schema",
+    "record_schema",
+    "spark_ddl",
+]
 
 
 class Column(NamedTuple):
@@ -68,6 +77,18 @@ RECORD_COLUMNS = (
 DEFAULT_COLUMNS = tuple(column.name for column in RECORD_COLUMNS[:8])
 """The default columns of ``scan``: the seven of Spark's Kafka source, and headers."""
 
+DECODED_COLUMNS = (
+    Column("keyBytes", "binary", "BINARY", "the key as it is in the log"),
+    Column("keySchemaId", "int32", "INT", "id of its schema; null where it has none"),
+    Column("keySchemaGuid", "string", "STRING", "GUID of its schema"),
+    Column("keyError", "string", "STRING", "why the key could not be decoded; null where it could"),
+    Column("valueBytes", "binary", "BINARY", "the value as it is in the log"),
+    Column("valueSchemaId", "int32", "INT", "id of its schema; null where it has none"),
+    Column("valueSchemaGuid", "string", "STRING", "GUID of its schema"),
+    Column("valueError", "string", "STRING", "why the value could not be decoded; null where it could"),
+)
+"""More columns of ``scan`` where keys or values are decoded."""
+
 BATCH_COLUMNS = (
     Column("topic", "string", "STRING", "from the folder's name"),
     Column("partition", "int32", "INT", "from the folder's name"),
@@ -95,7 +116,13 @@ BATCH_COLUMNS = (
 )
 """The columns of ``scan_batches``."""
 
-_RECORD = {column.name: column for column in RECORD_COLUMNS}
+_RECORD = {column.name: column for column in (*RECORD_COLUMNS, *DECODED_COLUMNS)}
+
+
+def decoded_columns(decode: str | None) -> tuple[str, ...]:
+    """Return the names of the columns that decoding these parts of records adds."""
+    sides = {"both": ("key", "value"), None: ()}.get(decode, (decode,))
+    return tuple(column.name for column in DECODED_COLUMNS if column.name.startswith(tuple(filter(None, sides))))
 
 
 def _arrow_type(column: Column, layout: Layout, unit: TimestampUnit) -> pa.DataType:
@@ -130,8 +157,13 @@ def record_schema(
 
     choose("layout", layout, ("binary", "view"))
     choose("timestamp_unit", timestamp_unit, ("ms", "us"))
-    names = column_names(columns, tuple(_RECORD)) or DEFAULT_COLUMNS
+    names = _names(columns)
     return pa.schema([pa.field(name, _arrow_type(_RECORD[name], layout, timestamp_unit)) for name in names])
+
+
+def _names(columns: Iterable[str] | str | None) -> tuple[str, ...]:
+    valid = tuple(column.name for column in RECORD_COLUMNS) if columns == "*" else tuple(_RECORD)
+    return column_names(columns, valid) or DEFAULT_COLUMNS
 
 
 def batch_schema() -> pa.Schema:
@@ -146,5 +178,5 @@ def spark_ddl(columns: Iterable[str] | str | None = None) -> str:
 
     The default columns are those of :func:`record_schema`.
     """
-    names = column_names(columns, tuple(_RECORD)) or DEFAULT_COLUMNS
+    names = _names(columns)
     return ", ".join(f"`{name}` {_RECORD[name].spark}" for name in names)

@@ -13,6 +13,8 @@ __all__ = [
     "Layout",
     "Partitions",
     "Paths",
+    "ReaderSchema",
+    "Schemas",
     "StartingOffsets",
     "StrPath",
     "Time",
@@ -46,6 +48,13 @@ Time: TypeAlias = int | datetime | str
 
 Timestamps: TypeAlias = Time | Mapping[str, Mapping[int, Time]]
 """Times for all partitions or by partition."""
+
+
+Schemas: TypeAlias = StrPath | Sequence[StrPath] | Mapping[int | str, StrPath]
+"""Log dirs with a topic ``_schemas``; or schemas, as text or files, by id, GUID or topic."""
+
+ReaderSchema: TypeAlias = int | str | Mapping[str, int | str]
+"""``latest``, a version or a schema's text or file, for all topics or by topic."""
 
 
 @runtime_checkable

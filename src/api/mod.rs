@@ -2,6 +2,7 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | `decoding` | schemas for keys and values |
 //! | `index` | indexes, read and written |
 //! | `log_dir` | topics and partitions of a [`LogDir`] |
 //! | `partition_log` | scans of a [`PartitionLog`] |
@@ -17,6 +18,7 @@
 //! Types that a layer below defines are re-exported from there. The bindings import nothing else of the crate but `error`
 //! and `types` (`tests/rust/layers.rs`).
 
+pub(crate) mod decoding;
 #[cfg(feature = "python")]
 pub(crate) mod index;
 mod log_dir;
@@ -34,6 +36,9 @@ pub(crate) mod tables;
 pub(crate) mod tools;
 mod writer;
 
+pub use self::decoding::{
+    Decode, DecodeAs, GivenSchema, OnUndecoded, ReaderSchema, SchemaFor, SchemaSource,
+};
 pub use self::reader::{RecordReader, ScanMetrics};
 pub use self::recover::recover;
 pub use self::scan::{ScanOptions, scan, scan_batches, scan_log_dirs};

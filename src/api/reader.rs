@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::arrow::batches::{BatchReader, batch_schema};
 use crate::arrow::lost::lost_batch;
 use crate::arrow::parallel::ParallelReader;
-use crate::arrow::reader;
+use crate::arrow::reader::{self, DecodeCounts};
 use crate::arrow::schema::ColumnOptions;
 use crate::error::Result;
 use crate::records::search::RecordSearch;
@@ -53,9 +53,11 @@ pub struct ScanMetrics {
     pub segments: u64,
     /// Planned segments that retention deleted before they were read.
     pub segments_lost: u64,
-    /// Records of internal topics that could not be decoded.
-    #[serde(skip)]
-    pub(crate) undecoded: u64,
+    /// Records of which a key or value could not be decoded: null, or left out. Of internal topics, those whose message
+    /// could not be.
+    pub undecoded: u64,
+    /// Fields of Protobuf messages that their schemas do not have.
+    pub unknown_fields: u64,
     /// Bytes that were skipped as damaged.
     pub bytes_lost: u64,
     /// Ranges of them.
@@ -239,7 +241,7 @@ pub struct RecordReader {
     schema: SchemaRef,
     state: OpenScan,
     metrics: (Metrics, u64),
-    undecoded: u64,
+    decoded: DecodeCounts,
     refused: Arc<AllRefused>,
     lost: Vec<LostRange>,
     /// Rows still to be returned, where the request has a limit.
@@ -256,7 +258,7 @@ impl RecordReader {
             returned: 0,
             state: OpenScan::Planned(request),
             metrics: Default::default(),
-            undecoded: 0,
+            decoded: DecodeCounts::default(),
             refused: Arc::default(),
             lost: Vec::new(),
         }
@@ -281,13 +283,21 @@ impl RecordReader {
             }
         }
         let (next, metrics) = match &mut self.state {
-            OpenScan::One(reader) => (reader.next_batch(), reader.metrics()),
-            OpenScan::Many(reader) => (reader.next_batch(), reader.metrics()),
+            OpenScan::One(reader) => {
+                let next = reader.next_batch();
+                self.decoded = reader.decode_counts();
+                (next, reader.metrics())
+            }
+            OpenScan::Many(reader) => {
+                let next = reader.next_batch();
+                self.decoded = reader.decode_counts();
+                (next, reader.metrics())
+            }
             OpenScan::Batches(reader) => (reader.next_batch(), reader.metrics()),
             OpenScan::Offsets(reader) => (reader.next_batch(), reader.metrics()),
             OpenScan::Tables(reader) => {
                 let next = reader.next_batch();
-                self.undecoded = reader.undecoded();
+                self.decoded.undecoded = reader.undecoded();
                 (next, reader.metrics())
             }
             OpenScan::Planned(_) | OpenScan::Ended => return Ok(None),
@@ -359,7 +369,8 @@ impl RecordReader {
             bytes_decompressed: metrics.bytes_decompressed,
             segments: metrics.segments,
             segments_lost: metrics.segments_lost,
-            undecoded: self.undecoded,
+            undecoded: self.decoded.undecoded,
+            unknown_fields: self.decoded.unknown_fields,
             bytes_lost: metrics.bytes_lost,
             lost: metrics.lost,
         }

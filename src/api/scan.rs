@@ -1,10 +1,13 @@
 //! Reading records and batches.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::absolute_all;
+use super::decoding::{
+    Decode, DecodeAs, DecodeRequest, OnUndecoded, ReaderSchema, SchemaSource, plan_decoding,
+};
 use super::reader::{RecordReader, Request};
 use crate::arrow::schema::{Column, ColumnOptions, Layout, TimestampUnit};
 use crate::error::Result;
@@ -13,6 +16,7 @@ use crate::scan::latest::Latest;
 use crate::scan::plan::{
     Ending, IsolationLevel, Partitions, PlanOptions, Starting, Timestamp, plan_scan,
 };
+use crate::scan::range::PartitionRange;
 use crate::segment::reader::ReadOptions;
 use crate::segment::skipping::OnCorrupt;
 use crate::types::{Offset, TimestampMs};
@@ -46,6 +50,9 @@ pub struct ScanOptions {
     matching: Option<String>,
     search_in: Vec<String>,
     limit: Option<usize>,
+    /// What is decoded of keys and values.
+    request: DecodeRequest,
+    schemas: SchemaSource,
 }
 
 impl Default for ScanOptions {
@@ -61,6 +68,8 @@ impl Default for ScanOptions {
             matching: None,
             search_in: vec!["value".to_owned()],
             limit: None,
+            request: DecodeRequest::default(),
+            schemas: SchemaSource::default(),
         }
     }
 }
@@ -272,15 +281,65 @@ impl ScanOptions {
         Ok(RecordSearch::parse(containing, matching, &self.search_in)?.map(Arc::new))
     }
 
-    fn column_options(self) -> Result<ColumnOptions> {
+    /// Decodes keys, values or both by their schemas. There are more columns then: `valueBytes`, `valueSchemaId`,
+    /// `valueSchemaGuid`, `valueError`, and the same of keys.
+    ///
+    /// ```
+    /// use kafkalog::{Decode, DecodeAs, ScanOptions};
+    ///
+    /// let options = ScanOptions::new().topics(["orders"]).decode(Decode::Value).decode_as(DecodeAs::Json);
+    /// ```
+    pub fn decode(mut self, decode: Decode) -> Self {
+        self.request.key = matches!(decode, Decode::Key | Decode::Both);
+        self.request.value = matches!(decode, Decode::Value | Decode::Both);
+        self
+    }
+
+    /// Sets where the schemas come from. By default, from the topic `_schemas` in the log dirs that are read.
+    pub fn schemas(mut self, source: SchemaSource) -> Self {
+        self.schemas = source;
+        self
+    }
+
+    /// Sets the schema that gives decoded columns their type, for all topics without one of their own.
+    pub fn reader_schema(mut self, reader: ReaderSchema) -> Self {
+        self.request.reader = reader;
+        self
+    }
+
+    /// Sets it for one topic, or with `<topic>-key` and `<topic>-value` for one part of its records.
+    pub fn reader_schema_of(mut self, topic: impl Into<String>, reader: ReaderSchema) -> Self {
+        self.request.readers.insert(topic.into(), reader);
+        self
+    }
+
+    /// Sets the form of what is decoded.
+    pub fn decode_as(mut self, form: DecodeAs) -> Self {
+        self.request.decode_as = form;
+        self
+    }
+
+    /// Sets the action on keys and values that cannot be decoded.
+    pub fn on_undecoded(mut self, action: OnUndecoded) -> Self {
+        self.request.on_undecoded = action;
+        self
+    }
+
+    fn column_options(self, paths: &[PathBuf], ranges: &[PartitionRange]) -> Result<ColumnOptions> {
         let columns = match self.columns {
             Some(names) => Column::parse_all(&names)?,
             None => Column::defaults().to_vec(),
         };
-        Ok(ColumnOptions {
+        let (request, schemas) = (&self.request, &self.schemas);
+        let is_decoded = request.key || request.value;
+        let decoding = is_decoded.then(|| plan_decoding(paths, ranges, schemas, request));
+        let options = ColumnOptions {
             columns,
+            decoding: decoding.transpose()?.map(Arc::new),
             ..self.layout
-        })
+        };
+        options.check()?;
+        Ok(options)
     }
 }
 
@@ -305,15 +364,16 @@ pub fn scan_log_dirs<P: AsRef<Path>>(
     paths: impl IntoIterator<Item = P>,
     options: ScanOptions,
 ) -> Result<RecordReader> {
-    let ranges = plan_scan(&absolute_all(paths)?, &options.plan)?;
+    let paths = absolute_all(paths)?;
+    let ranges = plan_scan(&paths, &options.plan)?;
     Ok(RecordReader::new(Request::Records {
-        ranges,
         options: options.read,
         threads: options.threads,
         latest: options.latest,
         search: options.search()?,
         limit: options.limit,
-        columns: options.column_options()?,
+        columns: options.column_options(&paths, &ranges)?,
+        ranges,
     }))
 }
 

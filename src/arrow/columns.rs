@@ -8,6 +8,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_schema::{Schema, SchemaRef};
 
+use super::decoded::{DecodedRows, DecodedSides};
 use super::rows::{RowBytes, Rows};
 use super::schema::{Column, ColumnOptions};
 use super::sources::Sources;
@@ -52,6 +53,8 @@ pub(crate) struct Columns {
     has_payloads: bool,
     /// Buffers that columns point into; `None` if no column can.
     sources: Option<Sources>,
+    /// Keys and values that are decoded before columns take them.
+    decoded: Option<DecodedSides>,
 }
 
 impl Columns {
@@ -60,9 +63,20 @@ impl Columns {
     /// # Errors
     /// `InvalidArgument` for a batch of no rows or no bytes.
     pub(crate) fn try_new(options: ColumnOptions) -> Result<Self> {
-        let columns = options.columns.iter();
-        let columns = columns.map(|column| column.build(&options)).collect();
-        Self::of(columns, options)
+        let Some(decoding) = options.decoding.clone() else {
+            let columns = options.columns.iter();
+            let columns = columns.map(|column| column.build(&options)).collect();
+            return Self::of(columns, options);
+        };
+        let most_bytes = options.batch_bytes.min(MAX_BATCH_BYTES);
+        let sides = DecodedSides::try_new(&decoding, &options.columns, most_bytes)?;
+        let columns = options.columns.iter().map(|column| {
+            let decoded = sides.column(&decoding, *column);
+            decoded.unwrap_or_else(|| column.build(&options))
+        });
+        let mut all = Self::of(columns.collect(), options.clone())?;
+        all.decoded = Some(sides);
+        Ok(all)
     }
 
     /// As [`Columns::try_new`], of these, under the names in the options.
@@ -89,6 +103,7 @@ impl Columns {
             most_bytes: options.batch_bytes,
             row_bytes: 0,
             has_payloads: has(Column::Key) && has(Column::Value),
+            decoded: None,
             sources: (columns.iter().any(|column| column.keeps_source())).then(Sources::default),
             all: columns,
             options,
@@ -197,6 +212,28 @@ impl Columns {
             let left = most.saturating_sub(total);
             total.saturating_add(column.bytes(slots, source, left))
         })
+    }
+
+    /// Decodes the first `count` records of a chunk before they are appended; `None` where nothing is decoded.
+    ///
+    /// # Errors
+    /// `Internal`
+    pub(super) fn decode(
+        &mut self,
+        chunk: &Chunk,
+        count: usize,
+        context: &Context,
+    ) -> Result<Option<DecodedRows>> {
+        let decoded = self.decoded.as_mut();
+        decoded
+            .map(|sides| sides.decode(chunk, count, self.rows, context))
+            .transpose()
+    }
+
+    /// Unknown fields of decoded messages since the last call.
+    pub(super) fn take_unknown_fields(&mut self) -> u64 {
+        let decoded = self.decoded.as_mut();
+        decoded.map_or(0, DecodedSides::take_unknown_fields)
     }
 
     /// Appends the first `count` records of a chunk, which add `bytes` to the batch ([`Columns::fits`]), up to the first

@@ -12,6 +12,7 @@
 //! | [`sources`] | the buffers that views point into |
 //! | [`views`] | byte strings as views |
 //! | [`payload_column`] | keys and values |
+//! | [`decoded`] | keys and values that are decoded |
 //! | [`text`] | strings that are the same for many rows |
 //! | [`headers`] | record headers as a list of structs |
 //! | [`columns`] | builder of the columns of one record batch |
@@ -27,6 +28,7 @@
 pub(crate) mod append;
 pub(crate) mod batches;
 pub(crate) mod columns;
+mod decoded;
 pub(crate) mod encode;
 pub(crate) mod fixed;
 pub(crate) mod headers;

@@ -14,7 +14,7 @@ use std::time::Duration;
 use arrow_array::RecordBatch;
 
 use super::columns::FULL;
-use super::reader::{RangeReader, ReadProgress};
+use super::reader::{DecodeCounts, RangeReader, ReadProgress};
 use super::schema::ColumnOptions;
 use crate::error::{Error, Result};
 use crate::io::interrupt;
@@ -177,6 +177,11 @@ impl ParallelReader {
         (self.done.metrics, self.done.rows)
     }
 
+    /// Counts of decoded keys and values so far, of pieces that ended.
+    pub(crate) const fn decode_counts(&self) -> DecodeCounts {
+        self.done.decoded
+    }
+
     /// Takes the ranges that were skipped, in pieces that ended, since the last call.
     pub fn take_lost(&mut self) -> Vec<LostRange> {
         std::mem::take(&mut self.done.lost)
@@ -270,6 +275,7 @@ impl ParallelReader {
         }
         self.done.metrics.add(&done.metrics);
         self.done.rows = self.done.rows.saturating_add(done.rows);
+        self.done.decoded.add(done.decoded);
         let aim = done.metrics.bytes.saturating_mul(FULL / 8 * 7);
         let size = aim.checked_div(done.share).unwrap_or(*PIECE_BYTES.end());
         let mut state = self.shared.enter();

@@ -21,6 +21,21 @@ pub(super) fn payload(layout: Layout, part: PayloadPart) -> Box<dyn ValueColumn>
     Box::new(PayloadColumn { part, bytes })
 }
 
+/// Bytes that these records add to a column of their keys or values.
+pub(super) fn payload_bytes(part: PayloadPart, slots: &[RecordSlot]) -> usize {
+    let total = |len: fn(&RecordSlot) -> i32| {
+        slots.iter().fold(0u64, |total, slot| {
+            total.wrapping_add(len(slot).max(0).unsigned_abs().into())
+        })
+    };
+    let total = match part {
+        PayloadPart::Key => total(|slot| slot.key_len),
+        PayloadPart::Value => total(|slot| slot.value_len),
+    };
+    let total = usize::try_from(total).unwrap_or(usize::MAX);
+    total.saturating_add(slots.len().saturating_mul(4))
+}
+
 #[derive(Debug)]
 struct PayloadColumn {
     part: PayloadPart,
@@ -60,17 +75,7 @@ impl ValueColumn for PayloadColumn {
     }
 
     fn bytes(&self, slots: &[RecordSlot], _: &[u8], _: usize) -> usize {
-        let total = |len: fn(&RecordSlot) -> i32| {
-            slots.iter().fold(0u64, |total, slot| {
-                total.wrapping_add(len(slot).max(0).unsigned_abs().into())
-            })
-        };
-        let total = match self.part {
-            PayloadPart::Key => total(|slot| slot.key_len),
-            PayloadPart::Value => total(|slot| slot.value_len),
-        };
-        let total = usize::try_from(total).unwrap_or(usize::MAX);
-        total.saturating_add(slots.len().saturating_mul(4))
+        payload_bytes(self.part, slots)
     }
 
     fn keeps_source(&self) -> bool {

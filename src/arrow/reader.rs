@@ -52,6 +52,8 @@ struct RowsBefore {
     rows: usize,
     /// Rows of all.
     all_rows: u64,
+    /// Rows of all without a value because of a fault.
+    undecoded: u64,
 }
 
 /// Counts so far.
@@ -59,10 +61,28 @@ struct RowsBefore {
 pub(super) struct ReadProgress {
     pub(super) metrics: Metrics,
     pub(super) rows: u64,
+    pub(super) decoded: DecodeCounts,
     /// Size of the batches, in parts of a full one ([`super::columns::FULL`]).
     pub(super) share: u64,
     /// Skipped ranges.
     pub(super) lost: Vec<LostRange>,
+}
+
+/// Counts of decoded keys and values.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct DecodeCounts {
+    /// Records of which a key or value could not be decoded: null, or left out.
+    pub(crate) undecoded: u64,
+    /// Fields of Protobuf messages that their schemas do not have.
+    pub(crate) unknown_fields: u64,
+}
+
+impl DecodeCounts {
+    /// Adds those of another reader.
+    pub(super) const fn add(&mut self, other: Self) {
+        self.undecoded = self.undecoded.saturating_add(other.undecoded);
+        self.unknown_fields = self.unknown_fields.saturating_add(other.unknown_fields);
+    }
 }
 
 impl RangeReader {
@@ -140,6 +160,11 @@ impl RangeReader {
         (self.log.metrics(), self.done.rows)
     }
 
+    /// Counts of decoded keys and values so far.
+    pub(crate) const fn decode_counts(&self) -> DecodeCounts {
+        self.done.decoded
+    }
+
     /// The next batch; `None` at the end. Rows before a fault come first, then the fault, once.
     ///
     /// # Errors
@@ -159,6 +184,7 @@ impl RangeReader {
                 self.open = self.chunk.parts().open().map(|_| RowsBefore {
                     rows: self.columns.rows(),
                     all_rows: self.done.rows,
+                    undecoded: self.done.decoded.undecoded,
                 });
             }
             if !self.chunk.is_empty() {
@@ -214,6 +240,7 @@ impl RangeReader {
         self.finished
             .extend(first.map(|batch| batch.slice(0, before.rows)));
         self.done.rows = before.all_rows;
+        self.done.decoded.undecoded = before.undecoded;
         // Of a record that would have been lost anyway.
         self.failed = None;
         Ok(())
@@ -233,24 +260,40 @@ impl RangeReader {
             self.columns.limit_to_cache();
         }
         let slots = self.chunk.slots();
-        let (fits, bytes) = (self.columns).fits(slots, source.as_slice(), self.chunk.encoded());
+        let (mut fits, bytes) = (self.columns).fits(slots, source.as_slice(), self.chunk.encoded());
         let mut full = fits < slots.len();
-        let context = self.log.context();
+        let mut decoded = (self.columns).decode(&self.chunk, fits, self.log.context())?;
+        if let Some(decoded) = &decoded {
+            full |= decoded.taken < fits;
+            fits = decoded.taken.saturating_sub(decoded.dropped.len());
+            self.leave_out(&decoded.dropped);
+        }
         let (rows, refused) = match fits {
             0 => (0, None),
-            _ => (self.columns).append(&self.chunk, fits, bytes, context)?,
+            _ => (self.columns).append(&self.chunk, fits, bytes, self.log.context())?,
         };
+        let slot = self.chunk.slots().get(rows);
+        let undecoded = decoded.as_mut().and_then(|decoded| decoded.failed.take());
         let mut passed_over = 0;
-        if let (Some(error), Some(slot)) = (refused, slots.get(rows)) {
-            let position = self.chunk.position_of(rows);
-            if self.log.skips() {
+        match (refused, undecoded, slot) {
+            (Some(_), _, Some(slot)) if self.log.skips() => {
+                let position = self.chunk.position_of(rows);
                 self.log.lose(Lost::record(position, slot.offset));
                 passed_over = 1;
-            } else {
-                let error = error.shift(position).for_offset(slot.offset);
+            }
+            (Some(error), _, Some(slot)) | (None, Some(error), Some(slot)) => {
+                let error = error.shift(self.chunk.position_of(rows));
+                let error = error.for_offset(slot.offset);
                 self.failed = Some(error.at(&self.log.file()));
                 full = true;
             }
+            _ => {}
+        }
+        if let Some(decoded) = decoded {
+            let shown = decoded.undecoded.iter().filter(|row| **row < rows);
+            let faulty = shown.count().saturating_add(decoded.dropped.len());
+            let total = &mut self.done.decoded.undecoded;
+            *total = total.saturating_add(faulty as u64);
         }
         self.done.rows = self.done.rows.saturating_add(rows as u64);
         self.chunk.consume(rows.saturating_add(passed_over));
@@ -260,8 +303,23 @@ impl RangeReader {
         Ok(())
     }
 
+    /// Takes records out of the chunk, by their numbers in order.
+    fn leave_out(&mut self, records: &[usize]) {
+        let (mut left, mut number) = (records.iter().copied().peekable(), 0usize);
+        if left.peek().is_some() {
+            self.chunk.retain(|_| {
+                let is_kept = left.next_if_eq(&number).is_none();
+                number = number.saturating_add(1);
+                is_kept
+            });
+        }
+    }
+
     /// Makes a record batch of the rows so far.
     fn finish(&mut self) -> Result<()> {
+        let unknown = self.columns.take_unknown_fields();
+        let total = &mut self.done.decoded.unknown_fields;
+        *total = total.saturating_add(unknown);
         self.done.share = self.done.share.saturating_add(self.columns.share());
         let (batch, points) = self.columns.finish(&mut self.chunk)?;
         if self.columns.keep_sources() {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use arrow_array::types::{Int8Type, Int16Type, Int32Type, Int64Type, UInt32Type};
 use arrow_schema::{Field, Schema, SchemaRef};
 
+use super::decoded::decoded_type;
 use super::fixed::{flags, numbers, timestamps};
 use super::headers::HeadersBuilder;
 pub use super::layout::{Layout, TimestampUnit};
@@ -21,6 +22,8 @@ use crate::format::control::ControlType;
 use crate::records::RecordSlot;
 use crate::scan::range::{known_partition, known_topic};
 use crate::types::Compression;
+use crate::values::decoding::Decoding;
+use crate::values::schemas::Side;
 
 /// Columns, their layout, and the size at which a batch is cut.
 #[derive(Clone, Debug)]
@@ -35,6 +38,8 @@ pub struct ColumnOptions {
     pub batch_rows: usize,
     /// Most bytes of a batch, unless one row alone has more; of decompressed records a quarter, but not below 512 KiB.
     pub batch_bytes: usize,
+    /// How keys and values are decoded, if they are.
+    pub(crate) decoding: Option<Arc<Decoding>>,
 }
 
 impl Default for ColumnOptions {
@@ -45,11 +50,39 @@ impl Default for ColumnOptions {
             unit: TimestampUnit::default(),
             batch_rows: 65_536,
             batch_bytes: 2 << 20,
+            decoding: None,
         }
     }
 }
 
 impl ColumnOptions {
+    /// Checks that columns of decoded keys and values are decoded.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for one that is not.
+    pub(crate) fn check(&self) -> Result<()> {
+        let decodes = |side| {
+            self.decoding
+                .as_ref()
+                .is_some_and(|all| all.side(side).is_some())
+        };
+        for column in &self.columns {
+            let name = column.name();
+            let side = match Column::ALL.get(Column::RECORDS..).unwrap_or_default() {
+                decoded if !decoded.contains(column) => continue,
+                _ if name.starts_with("key") => Side::Key,
+                _ => Side::Value,
+            };
+            if !decodes(side) {
+                let side = side.name();
+                return Err(Error::InvalidArgument(format!(
+                    "column '{name}' is of decoded {side}s: it needs decode=\"{side}\" or \"both\""
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// The schema of the columns.
     #[must_use]
     pub(crate) fn schema(&self) -> SchemaRef {
@@ -166,6 +199,26 @@ columns! {
     ValueSize "valueSize" = |_| numbers::<Int32Type>(|column, rows| {
         column.each_record(rows, |record| record.value_len)
     });
+    KeyBytes "keyBytes" = |o| payload(o.layout, PayloadPart::Key);
+    KeySchemaId "keySchemaId" = |_| unknown_ids();
+    KeySchemaGuid "keySchemaGuid" = |_| unknown_texts();
+    KeyError "keyError" = |_| unknown_texts();
+    ValueBytes "valueBytes" = |o| payload(o.layout, PayloadPart::Value);
+    ValueSchemaId "valueSchemaId" = |_| unknown_ids();
+    ValueSchemaGuid "valueSchemaGuid" = |_| unknown_texts();
+    ValueError "valueError" = |_| unknown_texts();
+}
+
+/// Schema ids of records that are not decoded.
+fn unknown_ids() -> Box<dyn ValueColumn> {
+    numbers::<Int32Type>(|column, rows| column.each_batch_or_null(rows, |_| None))
+}
+
+/// GUIDs of schemas, or faults, of records that are not decoded.
+fn unknown_texts() -> Box<dyn ValueColumn> {
+    strings(Layout::Binary, |column, rows| {
+        column.repeat(None, rows.slots.len())
+    })
 }
 
 /// The name of a control record's type; `None` for one that cannot be read.
@@ -175,6 +228,9 @@ fn control_type(record: &RecordSlot, source: &[u8]) -> Option<&'static str> {
 }
 
 impl Column {
+    /// How many of [`Column::ALL`] are of every scan; the others, behind them, are of decoded keys and values.
+    const RECORDS: usize = 25;
+
     /// Default columns: Spark's seven and the headers.
     #[must_use]
     pub fn defaults() -> &'static [Self] {
@@ -210,7 +266,11 @@ impl Column {
     /// Its Arrow field.
     #[must_use]
     pub fn field(self, options: &ColumnOptions) -> Field {
-        self.build(options).field(self.name())
+        let decoding = options.decoding.as_deref();
+        match decoding.and_then(|decoding| decoded_type(decoding, self)) {
+            Some(data_type) => Field::new(self.name(), data_type, true),
+            None => self.build(options).field(self.name()),
+        }
     }
 }
 

@@ -37,6 +37,8 @@ pub enum FaultKind {
     SegmentSize,
     /// A transaction's control record of a type that ends none: Kafka throws another exception than for damage.
     ControlType,
+    /// A key or value that its schema does not decode: the log itself is sound.
+    Undecoded,
     /// Anything else.
     #[default]
     Other,

@@ -17,12 +17,13 @@ pub(super) struct PyRecordText(RecordText);
 #[pymethods]
 impl PyRecordText {
     #[new]
-    #[pyo3(signature = (template=None, *, null=""))]
-    fn new(template: Option<&str>, null: &str) -> PyResult<Self> {
-        match template {
-            Some(template) => RecordText::parse(template, null).map_err(into_py).map(Self),
-            None => Ok(Self(RecordText::json())),
-        }
+    #[pyo3(signature = (template=None, *, null="", is_json_text=false))]
+    fn new(template: Option<&str>, null: &str, is_json_text: bool) -> PyResult<Self> {
+        let text = match template {
+            Some(template) => RecordText::parse(template, null).map_err(into_py)?,
+            None => RecordText::json(),
+        };
+        Ok(Self(text.of_json_text(is_json_text)))
     }
 
     /// The columns to read, as views.

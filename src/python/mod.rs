@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 
 mod capsule;
 mod cat;
+mod decoding;
 mod dump;
 mod errors;
 mod explain;
@@ -30,6 +31,8 @@ mod _core {
 
     #[pymodule_export]
     use super::cat::{PyRecordText, PyRowText};
+    #[pymodule_export]
+    use super::decoding::{PyDecoding, decoding_from_json, plan_decoding_of};
     #[pymodule_export]
     use super::dump::dump;
     #[pymodule_export]

@@ -17,6 +17,7 @@ use pyo3::types::PyCapsule;
 use pythonize::pythonize;
 
 use super::capsule;
+use super::decoding::PyDecoding;
 use super::errors::{into_py, of_read, way_on};
 use super::interrupt;
 use super::range::{PyPartitionRange, ranges_of};
@@ -274,7 +275,7 @@ impl RecordStream {
 #[pyo3(signature = (ranges, *, columns=None, include_control=false, check_crcs=true, on_corrupt="raise",
                     layout="binary", timestamp_unit="ms", batch_rows=65_536, batch_bytes=2_097_152, threads=1,
                     latest_per_key=false, tombstones=false, containing=None, matching=None, search_in=None,
-                    is_inverted=false, limit=None, is_control=None, producer_ids=None, magics=None))]
+                    is_inverted=false, limit=None, decoding=None, is_control=None, producer_ids=None, magics=None))]
 #[expect(
     clippy::too_many_arguments,
     clippy::fn_params_excessive_bools,
@@ -298,6 +299,7 @@ pub(super) fn scan_ranges(
     search_in: Option<Vec<String>>,
     is_inverted: bool,
     limit: Option<usize>,
+    decoding: Option<Py<PyDecoding>>,
     is_control: Option<bool>,
     producer_ids: Option<(i64, i64)>,
     magics: Option<(u8, u8)>,
@@ -329,6 +331,15 @@ pub(super) fn scan_ranges(
         Some(names) => Column::parse_all(&names).map_err(into_py)?,
         None => Column::defaults().to_vec(),
     };
+    let columns = ColumnOptions {
+        columns,
+        layout,
+        unit,
+        batch_rows,
+        batch_bytes,
+        decoding: decoding.map(|decoding| Arc::clone(&decoding.get().0)),
+    };
+    columns.check().map_err(into_py)?;
     Ok(RecordStream::new(Request::Records {
         ranges: ranges_of(&ranges),
         options: ReadOptions {
@@ -342,13 +353,7 @@ pub(super) fn scan_ranges(
             on_corrupt: on_corrupt_of(on_corrupt)?,
             ..ReadOptions::default()
         },
-        columns: ColumnOptions {
-            columns,
-            layout,
-            unit,
-            batch_rows,
-            batch_bytes,
-        },
+        columns,
         threads,
         latest: latest_per_key.then_some(Latest { tombstones }),
         search: search_of(containing, matching, search_in)?

@@ -20,7 +20,7 @@ use super::batches::{BatchCursor, Bounds, Policy};
 use super::metrics::Metrics;
 use super::resync::{HeaderChain, Lost, Reason, Resync, confirms_epoch};
 use super::source::SegmentSource;
-use crate::error::{Error, Result};
+use crate::error::{Error, FaultKind, Result};
 use crate::format::batch::BatchHeader;
 use crate::io::storage::ReadFile;
 use crate::records::RecordSlot;
@@ -414,7 +414,7 @@ impl PastDamage {
     }
 
     /// Returns whether an error is only that of one batch, after which the next one may be requested.
-    pub(crate) const fn passes_over(&self, error: &Error) -> bool {
+    pub(crate) fn passes_over(&self, error: &Error) -> bool {
         self.skipping.is_some() && is_damage(error)
     }
 }
@@ -459,9 +459,9 @@ pub(crate) fn ensure_decodes(walk: &RecordDecoder, source: &[u8]) -> Result<()> 
 }
 
 /// Returns whether the bytes are at fault, so that a reader may continue after them.
-pub(crate) const fn is_damage(error: &Error) -> bool {
+pub(crate) fn is_damage(error: &Error) -> bool {
     matches!(
         error,
         Error::CorruptRecord(_) | Error::InvalidRecord(_) | Error::UnsupportedFormat(_)
-    )
+    ) && error.fault_kind() != FaultKind::Undecoded
 }

@@ -20,7 +20,9 @@ use arrow_array::{
     TimestampMillisecondArray,
 };
 use arrow_buffer::OffsetBuffer;
+use arrow_schema::DataType;
 
+use super::cell_text::{can_show, put_cell};
 use crate::arrow::schema::{Column, ColumnOptions, Layout};
 use crate::error::{Error, Result};
 use crate::format::put::Put;
@@ -49,6 +51,8 @@ pub(crate) struct RecordText {
     shape: Shape,
     /// Printed for a null key or value.
     null: Vec<u8>,
+    /// Decoded keys and values are JSON text, and not of the type of a schema.
+    is_json_text: bool,
 }
 
 #[derive(Debug)]
@@ -74,7 +78,14 @@ impl RecordText {
             columns: ENVELOPE.to_vec(),
             shape: Shape::Json,
             null: Vec::new(),
+            is_json_text: false,
         }
+    }
+
+    /// The same, for decoded keys and values that are JSON text.
+    pub(crate) const fn of_json_text(mut self, is_json_text: bool) -> Self {
+        self.is_json_text = is_json_text;
+        self
     }
 
     /// By a format string.
@@ -116,6 +127,7 @@ impl RecordText {
             columns,
             shape: Shape::Format(parts),
             null: null.into(),
+            is_json_text: false,
         })
     }
 
@@ -139,8 +151,18 @@ impl RecordText {
         for (at, column) in self.columns.iter().enumerate() {
             let field = column.field(&layout);
             let found = batch.columns().get(at);
+            // Decoded ones are of any type.
+            let decoded = found.filter(|array| {
+                matches!(column, Column::Key | Column::Value)
+                    && !matches!(array.data_type(), DataType::Binary | DataType::BinaryView)
+                    && can_show(array.data_type())
+            });
             let array = found.filter(|array| array.data_type().equals_datatype(field.data_type()));
-            let cell = array.and_then(Cell::of).ok_or_else(|| {
+            let cell = match decoded {
+                Some(array) => Some(Cell::Decoded(array, self.is_json_text)),
+                None => array.and_then(Cell::of),
+            };
+            let cell = cell.ok_or_else(|| {
                 let found = found.map_or_else(|| "none".to_owned(), |a| a.data_type().to_string());
                 let (name, expected) = (field.name(), field.data_type());
                 Error::InvalidArgument(format!(
@@ -186,6 +208,8 @@ enum Cell<'a> {
     Long(&'a Int64Array),
     Time(&'a TimestampMillisecondArray),
     Headers(HeaderCells<'a>),
+    /// A decoded key or value, and whether it is JSON text.
+    Decoded(&'a ArrayRef, bool),
 }
 
 /// Of each record a list of keys and values.
@@ -228,6 +252,8 @@ impl<'a> Cell<'a> {
             Self::Bytes(bytes) => to.extend_from_slice(some(bytes, row).unwrap_or(null)),
             Self::Text(text) if text.is_null(row) => to.extend_from_slice(null),
             Self::Int(numbers) if numbers.is_null(row) => to.extend_from_slice(null),
+            Self::Decoded(array, _) if array.is_null(row) => to.extend_from_slice(null),
+            Self::Decoded(array, is_json) => put_decoded(array, *is_json, row, to),
             Self::Text(text) => text.value(row).put(to),
             Self::Int(numbers) => numbers.value(row).put(to),
             Self::Long(numbers) => numbers.value(row).put(to),
@@ -245,11 +271,26 @@ impl<'a> Cell<'a> {
         }
     }
 
-    fn bytes(&self, row: usize) -> Option<&'a [u8]> {
-        match self {
+    /// A key or value as a field of an object.
+    fn put_field(&self, name: &str, row: usize, to: &mut Vec<u8>) {
+        let bytes = match self {
             Self::Bytes(bytes) => some(bytes, row),
+            Self::Decoded(array, is_json) if array.is_valid(row) => {
+                put_text_string(name, to);
+                to.push(b':');
+                return put_decoded(array, *is_json, row, to);
+            }
             _ => None,
-        }
+        };
+        put_payload(name, bytes, to);
+    }
+}
+
+/// A decoded key or value as JSON.
+fn put_decoded(array: &ArrayRef, is_json: bool, row: usize, to: &mut Vec<u8>) {
+    match array.as_string_opt::<i32>().filter(|_| is_json) {
+        Some(json) => json.value(row).put(to),
+        None => put_cell(array, row, to),
     }
 }
 
@@ -327,9 +368,9 @@ fn put_json(cells: &[Cell<'_>], row: usize, to: &mut Vec<u8>) {
     if headers.of(row).next().is_some() {
         "],".put(to);
     }
-    put_payload("key", key.bytes(row), to);
+    key.put_field("key", row, to);
     to.push(b',');
-    put_payload("payload", value.bytes(row), to);
+    value.put_field("payload", row, to);
     "}\n".put(to);
 }
 

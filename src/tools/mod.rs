@@ -17,6 +17,7 @@
 //! | [`verify`] | faults in any file of a log dir |
 
 pub(crate) mod cat;
+mod cell_text;
 pub(crate) mod compact;
 pub(crate) mod dump;
 pub(crate) mod explain;

@@ -12,6 +12,7 @@ use arrow_array::{Array, ArrayRef, BooleanArray, ListArray, RecordBatch, StructA
 use chrono::{DateTime, Datelike, Timelike};
 
 use super::cat::{put_base64_string, put_payload};
+use super::cell_text::{can_show, put_cell};
 use crate::error::{Error, Result};
 use crate::format::put::Put;
 use crate::tables::json::{put_base64, put_text_string};
@@ -79,6 +80,8 @@ enum Cells<'a> {
     Time(&'a ArrayRef, Box<dyn Fn(usize) -> i64 + 'a>),
     Flag(&'a BooleanArray),
     Headers(&'a ListArray, Box<Cells<'a>>, Box<Cells<'a>>),
+    /// Of any other type.
+    Other(&'a ArrayRef),
 }
 
 impl<'a> Cells<'a> {
@@ -120,8 +123,15 @@ impl<'a> Cells<'a> {
         if let Some(flags) = array.as_boolean_opt() {
             return Some(Self::Flag(flags));
         }
+        Self::headers(array).or_else(|| can_show(array.data_type()).then_some(Self::Other(array)))
+    }
+
+    fn headers(array: &'a ArrayRef) -> Option<Self> {
         let lists = array.as_list_opt::<i32>()?;
         let fields: &StructArray = lists.values().as_struct_opt()?;
+        if fields.num_columns() != 2 {
+            return None;
+        }
         let of = |name| Self::of(fields.column_by_name(name)?).map(Box::new);
         Some(Self::Headers(lists, of("key")?, of("value")?))
     }
@@ -134,6 +144,7 @@ impl<'a> Cells<'a> {
             | Self::Time(array, _) => array.is_null(row),
             Self::Flag(array) => array.is_null(row),
             Self::Headers(array, ..) => array.is_null(row),
+            Self::Other(array) => array.is_null(row),
         }
     }
 
@@ -156,6 +167,7 @@ impl<'a> Cells<'a> {
         }
         match self {
             Self::Bytes(_, value) => put_base64_string(value(row), to),
+            Self::Other(array) => put_cell(array, row, to),
             Self::Text(_, value) => put_text_string(value(row), to),
             Self::Number(_, value) => value(row).put(to),
             Self::Time(_, value) => {
@@ -215,6 +227,20 @@ impl<'a> Cells<'a> {
             Self::Text(_, value) => value(row).put(cell),
             Self::Time(_, value) => put_time(value(row), cell),
             Self::Number(..) | Self::Flag(_) => return self.put_json(row, as_text, to),
+            Self::Other(array) => {
+                put_cell(array, row, cell);
+                // Of a string alone, its text, which has no escapes.
+                let is_nested = array.data_type().is_nested();
+                let text = cell
+                    .strip_prefix(b"\"")
+                    .and_then(|text| text.strip_suffix(b"\""));
+                if let Some(text) = text.filter(|_| !is_nested) {
+                    return to.extend_from_slice(text);
+                }
+                if !is_nested {
+                    return to.extend_from_slice(cell);
+                }
+            }
             Self::Headers(..) => self.put_json(row, as_text, cell),
         }
         let needs_quotes = |&byte: &u8| byte == separator || matches!(byte, b'"' | b'\r' | b'\n');

@@ -51,4 +51,9 @@ pub(crate) trait Decoder: Debug + Send + Sync {
         body: Body<'_>,
         column: &mut Builder,
     ) -> Result<(), Undecoded>;
+
+    /// Fields of Protobuf messages so far that their schemas do not have.
+    fn unknown_fields(&self) -> u64 {
+        0
+    }
 }

@@ -5,6 +5,10 @@
 //! | [`guid`] | ids of schemas by their content |
 //! | [`schemas`] | schemas, and the one that a payload is written under |
 //! | [`framing`] | the bytes and headers before a value, which name its schema |
+//! | [`framing`] | the schema that a payload names, and its body |
+//! | [`decoding`] | decoding of a scan, as plain data that travels in plans |
+//! | [`payloads`] | keys or values of a batch, from framing to column |
+//! | `formats` | the decoders of all formats |
 //! | [`fault`] | reasons for which a payload has no value |
 //! | [`decoder`] | the trait of all formats: schemas compiled to programs, payloads decoded into a column |
 //! | [`field_tree`] | the fields of a column that are wanted |
@@ -17,8 +21,11 @@
 pub(crate) mod avro;
 pub(crate) mod builder;
 pub(crate) mod decoder;
+pub(crate) mod decoding;
 pub(crate) mod fault;
 pub(crate) mod field_tree;
+mod formats;
 pub(crate) mod framing;
 pub(crate) mod guid;
+pub(crate) mod payloads;
 pub(crate) mod schemas;

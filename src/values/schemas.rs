@@ -393,7 +393,8 @@ impl Schemas {
         all
     }
 
-    fn add(&mut self, row: RegisteredSchema) -> SchemaIndex {
+    /// Adds a schema; one of version 0 is found by its index alone.
+    pub(crate) fn add(&mut self, row: RegisteredSchema) -> SchemaIndex {
         let index = self.set.rows.len();
         if row.duplicate_of.is_none() && row.version != 0 {
             if let Some(id) = row.id {
@@ -441,6 +442,16 @@ impl Schemas {
                 self.give(to.clone(), row.kind.clone(), &row.text, imports);
             }
         }
+    }
+
+    /// The schema with the highest id that the user gave.
+    pub(crate) fn last_given(&self) -> Option<SchemaIndex> {
+        let given = self.set.given.iter();
+        let ids = given.filter_map(|(to, index)| match to {
+            GivenFor::Id(id) => Some((*id, *index)),
+            GivenFor::Guid(_) | GivenFor::Topic(_) => None,
+        });
+        ids.max().map(|(_, index)| index)
     }
 
     /// All of them, in the order of their first records.

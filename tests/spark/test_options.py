@@ -16,7 +16,7 @@ from kafkalog.spark import read
 from kafkalog.spark.columns import DEFAULT_COLUMNS, SPARK_TYPES, schema
 from kafkalog.spark.option_names import IGNORED, KNOWN, REFUSED
 from kafkalog.spark.planner import plan_read
-from kafkalog.spark.source_options import Bound, SourceOptions, parse, parse_columns, parse_paths
+from kafkalog.spark.source_options import Bound, SourceOptions, parse, parse_paths, parse_rows
 
 if TYPE_CHECKING:
     from kafkalog.spark.option_names import Use
@@ -398,7 +398,7 @@ def test_an_ignored_option_is_reported(given: dict[str, Any], says: str, caplog:
 
 def test_an_ignored_option_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     """A data source must give its schema before the kind of read is known."""
-    assert parse_columns({"path": "/data", "kafka.bootstrap.servers": "h:9092", "columns": "key"}) == ("key",)
+    assert parse_rows({"path": "/data", "kafka.bootstrap.servers": "h:9092", "columns": "key"}).columns == ("key",)
     assert caplog.text == ""
 
 

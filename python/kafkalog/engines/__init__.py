@@ -138,6 +138,8 @@ def _opened(
     )
     # A path or topic that does not exist is an error here, not in the first query.
     source.plan()
+    # Nor one whose schemas are missing.
+    _ = source.decoding
     return LogDataset(source)
 
 

@@ -29,6 +29,12 @@ class Field(NamedTuple):
     name: str
 
 
+class Nested(NamedTuple):
+    """A field within a column: the names that lead to it."""
+
+    names: tuple[str, ...]
+
+
 class Literal(NamedTuple):
     """A constant: None, bool, int, str or bytes; a timestamp is in microseconds."""
 
@@ -48,7 +54,7 @@ class Unknown(NamedTuple):
     arguments: tuple[Node, ...]
 
 
-Node: TypeAlias = "Field | Literal | Call | Unknown"
+Node: TypeAlias = "Field | Nested | Literal | Call | Unknown"
 
 _Message: TypeAlias = "list[tuple[int, int | bytes]]"
 
@@ -74,15 +80,17 @@ def parse(expression: pc.Expression, schema: pa.Schema) -> Node | None:
         functions = dict(_function(each) for part in _parts(message, 2) for each in _parts(_message(part), 3))
         (reference,) = _parts(message, 3)
         (root,) = _parts(_message(reference), 1)
-        return _Reader(functions, schema.names).node(root)
-    except (pa.ArrowException, ValueError, IndexError):
+        return _Reader(functions, schema).node(root)
+    except (pa.ArrowException, ValueError, IndexError, AttributeError):
         return None
 
 
-def columns_of(node: Node) -> set[str]:
-    """Return the columns that a tree names."""
+def columns_of(node: Node) -> set[tuple[str, ...]]:
+    """Return the columns that a tree names, and the fields in them, each as the names that lead to it."""
     if isinstance(node, Field):
-        return {node.name}
+        return {(node.name,)}
+    if isinstance(node, Nested):
+        return {node.names}
     if isinstance(node, Literal):
         return set()
     return set().union(*map(columns_of, node.arguments))
@@ -91,9 +99,9 @@ def columns_of(node: Node) -> set[str]:
 class _Reader:
     """The nodes of one message."""
 
-    def __init__(self, functions: dict[int, str], names: list[str]) -> None:
+    def __init__(self, functions: dict[int, str], schema: pa.Schema) -> None:
         self._functions = functions
-        self._names = names
+        self._schema = schema
 
     def node(self, data: bytes) -> Node:
         """Read an ``Expression``."""
@@ -121,13 +129,16 @@ class _Reader:
         raise _UnknownMessageError
 
     def _field(self, data: bytes) -> Node:
-        """Read a ``FieldReference`` to a column of the row, which is what there is without nested columns."""
+        """Read a ``FieldReference``: a column of the row, or a field of one."""
         (direct,) = _parts(_message(data), 1)
         struct = _message(_only(direct, 2))
-        if _parts(struct, 2):
-            # A field of the column.
-            return Unknown((Field(self._names[_number(struct, 1)]),))
-        return Field(self._names[_number(struct, 1)])
+        field = self._schema.field(_number(struct, 1))
+        names = [field.name]
+        while children := _parts(struct, 2):
+            struct = _message(_only(children[0], 2))
+            field = field.type.field(_number(struct, 1))
+            names.append(field.name)
+        return Field(names[0]) if len(names) == 1 else Nested(tuple(names))
 
 
 def _literal(data: bytes) -> Node:

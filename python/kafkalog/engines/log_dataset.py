@@ -155,7 +155,9 @@ class _Readable(ABC):
         plan = self._plan(_joined(self._condition, filter))
         rest: list[PartitionRange] = plan.ranges
         known = 0
-        if not self._source.is_batches and plan.condition is None and not plan.headers:
+        # Records that are not decoded may be left out.
+        is_counted = not self._source.is_batches and self._source.options.on_undecoded != "skip"
+        if is_counted and plan.condition is None and not plan.headers:
             known, rest = count(plan.ranges, self._source.options, self._metrics)
         read = self._source.columns_for([], plan.condition)
         left = Plan(rest, plan.total, plan.headers)

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 from kafkalog import _core
 from kafkalog._intervals import EVERYTHING, Interval
 from kafkalog._loose import STANDARD_INPUT, naming
+from kafkalog._typed_values import fields_of, plan_decoding, refreshed
 from kafkalog.engines.expressions import columns_of, parse
 from kafkalog.engines.regions import Region, region
-from kafkalog.options import ReadOptions, decode_arguments, plan_arguments
+from kafkalog.options import ReadOptions, decode_arguments, plan_arguments, whole_columns
 from kafkalog.reader import RecordReader, loose_of
-from kafkalog.schema import RECORD_COLUMNS, batch_schema, record_schema
+from kafkalog.schema import DEFAULT_COLUMNS, RECORD_COLUMNS, batch_schema, decoded_columns, record_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from kafkalog._core import PartitionRange
     from kafkalog._loose import Loose
+    from kafkalog.engines.expressions import Node
     from kafkalog.typing import Layout
 
 # Columns that bounds are derived for. None of them is ever null.
@@ -88,6 +90,8 @@ _COUNTERS = (
     "segments",
     "segments_lost",
     "bytes_lost",
+    "undecoded",
+    "unknown_fields",
 )
 
 
@@ -121,7 +125,22 @@ class Source:
         if self.is_batches:
             return batch_schema()
         options = self.options
+        if self.decoding is not None:
+            return self._decoded_schema(list(options.columns or DEFAULT_COLUMNS), options.layout)
         return record_schema(options.columns, layout=options.layout, timestamp_unit=options.timestamp_unit)
+
+    def _decoded_schema(self, columns: list[str], layout: Layout) -> pa.Schema:
+        """Return the schema of columns where keys or values are decoded."""
+        arguments = {**decode_arguments(self.options), "columns": whole_columns(columns), "layout": layout}
+        projected = None if self.decoding is None else self.decoding.projected(**fields_of(columns))
+        return RecordReader(_core.scan_ranges([], decoding=projected, **arguments)).schema
+
+    @cached_property
+    def decoding(self) -> _core.Decoding | None:
+        """How keys and values are decoded. The reader schemas are those of its first use."""
+        if self.options.decode is None:
+            return None
+        return plan_decoding(self._ranges(plan_arguments(self.options)), list(self.paths), self.options)
 
     @cached_property
     def plain_schema(self) -> pa.Schema:
@@ -129,7 +148,18 @@ class Source:
         if self.is_batches:
             return batch_schema()
         names = [column.name for column in RECORD_COLUMNS]
+        if self.decoding is not None:
+            return self._decoded_schema([*names, *decoded_columns(self.options.decode)], "binary")
         return record_schema(names, timestamp_unit=self.options.timestamp_unit)
+
+    def _parsed(self, condition: pc.Expression) -> Node | None:
+        """Read a filter; None if it cannot be read."""
+        tree = parse(condition, self.plain_schema)
+        if tree is None and self.options.decode is not None:
+            # Substrait lacks some types, which may be those of a column that the filter does not name.
+            plain = record_schema(self.plain_schema.names[: len(RECORD_COLUMNS)])
+            tree = parse(condition, plain)
+        return tree
 
     @cached_property
     def _loose(self) -> Loose | None:
@@ -150,7 +180,8 @@ class Source:
     def __reduce__(self) -> tuple[Any, ...]:
         if self.paths == (STANDARD_INPUT,):
             raise TypeError("standard input cannot be pickled: it is read once")
-        return Source, (self.paths, self.options, self.is_batches, self.max_disorder_ms, self.threads)
+        decoding = self.decoding if not self.is_batches else None
+        return _restored, (self.paths, self.options, self.is_batches, self.max_disorder_ms, self.threads, decoding)
 
     def plan(self, condition: pc.Expression | None = None) -> Plan:
         """Find out which bytes have to be read for a filter."""
@@ -159,7 +190,7 @@ class Source:
         total = sum(each.bytes for each in ranges)
         # An unknown topic has no value to compare with bounds.
         is_bounded = self._loose is None or not self._loose.is_segment
-        tree = parse(condition, self.plain_schema) if condition is not None and is_bounded else None
+        tree = self._parsed(condition) if condition is not None and is_bounded else None
         if tree is None:
             return Plan(_not_empty(ranges), total, condition=condition)
         is_records = not self.is_batches
@@ -186,14 +217,17 @@ class Source:
         )
 
     def columns_for(self, names: Iterable[str], *conditions: pc.Expression | None) -> list[str]:
-        """Return the columns to read for some of the columns, a filter and computed columns."""
+        """Return the columns to read, and fields of them, for some of the columns, a filter and computed columns."""
         wanted = dict.fromkeys(names)
         for condition in conditions:
             if condition is not None:
-                tree = parse(condition, self.plain_schema)
-                wanted |= dict.fromkeys(self.plain_schema.names if tree is None else sorted(columns_of(tree)))
+                tree = self._parsed(condition)
+                named = [(name,) for name in self.plain_schema.names] if tree is None else sorted(columns_of(tree))
+                wanted |= dict.fromkeys(".".join(each) for each in named)
+        # A column that is wanted as a whole has its fields.
+        found = [name for name in wanted if "." not in name or name.partition(".")[0] not in wanted]
         # Arrow's scanner needs a column to count the rows.
-        return list(wanted) or ["partition"]
+        return found or ["partition"]
 
     def open(
         self,
@@ -210,7 +244,13 @@ class Source:
             on_corrupt = self.options.on_corrupt
             stream = _core.scan_batch_ranges(plan.ranges, check_crcs=check_crcs, on_corrupt=on_corrupt)
             return RecordReader(stream, self._loose)
-        arguments = {**decode_arguments(self.options), "columns": columns, "threads": threads, "layout": layout}
+        arguments = {**decode_arguments(self.options), "columns": whole_columns(columns)}
+        arguments |= {"threads": threads, "layout": layout}
+        if self.decoding is not None:
+            fields = fields_of(columns)
+            own = fields_of(self.options.columns)
+            current = refreshed(self.decoding, plan.ranges, list(self.paths), self.options)
+            arguments["decoding"] = current.projected(**{**own, **fields})
         if batch_rows is not None:
             arguments["batch_rows"] = min(self.options.batch_rows, batch_rows)
         return RecordReader(_core.scan_ranges(plan.ranges, **arguments, **plan.headers), self._loose)
@@ -271,6 +311,20 @@ class Source:
         if is_false != is_true:
             found["is_control"] = is_true
         return found
+
+
+def _restored(
+    paths: tuple[str, ...],
+    options: ReadOptions,
+    is_batches: bool,  # noqa: FBT001
+    max_disorder_ms: int | None,
+    threads: int | None,
+    decoding: _core.Decoding | None,
+) -> Source:
+    source = Source(paths, options, is_batches, max_disorder_ms, threads)
+    # As if it had been used.
+    source.__dict__["decoding"] = decoding
+    return source
 
 
 def _record_places(within: Region) -> tuple[Interval, Interval]:

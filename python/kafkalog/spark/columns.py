@@ -9,15 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkalog.schema import DEFAULT_COLUMNS as _DEFAULT
-from kafkalog.schema import RECORD_COLUMNS, record_schema, spark_ddl
+from kafkalog.schema import DECODED_COLUMNS, RECORD_COLUMNS, record_schema, spark_ddl
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     import pyarrow as pa
 
+    from kafkalog.spark.source_options import SourceOptions
+
 # In documentation order. Spark has no unsigned types: crc, which is unsigned in the core, is a BIGINT.
-SPARK_TYPES: dict[str, str] = {column.name: column.spark for column in RECORD_COLUMNS}
+SPARK_TYPES: dict[str, str] = {column.name: column.spark for column in (*RECORD_COLUMNS, *DECODED_COLUMNS)}
 
 # The columns of Spark's Kafka source, in its order; headers are optional there.
 DEFAULT_COLUMNS = tuple(name for name in _DEFAULT if name != "headers")
@@ -58,3 +60,21 @@ def arrow_schema(columns: Sequence[str]) -> pa.Schema:
 
     schema = record_schema(columns, timestamp_unit="us")
     return pa.schema([field.with_type(pa.int64()) if field.name == "crc" else field for field in schema])
+
+
+def rows_ddl(options: SourceOptions) -> str:
+    """Return the DDL of the rows of a read."""
+    if options.decoding is None:
+        return spark_ddl(options.columns)
+    from kafkalog.spark.decoded import ddl
+
+    return ddl(rows_schema(options))
+
+
+def rows_schema(options: SourceOptions) -> pa.Schema:
+    """Return the Arrow schema of the rows of a read."""
+    if options.decoding is None:
+        return arrow_schema(options.columns)
+    from kafkalog.spark.decoded import spark_schema, stream_schema
+
+    return spark_schema(stream_schema(options, options.decoding))

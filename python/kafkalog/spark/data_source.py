@@ -10,18 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from kafkalog.schema import spark_ddl
-from kafkalog.spark.columns import SPARK_TYPES, arrow_schema, resolve
+from kafkalog.schema import decoded_columns
+from kafkalog.spark.columns import SPARK_TYPES, arrow_schema, resolve, rows_ddl, rows_schema
+from kafkalog.spark.decoded import declared
 from kafkalog.spark.planner import make_split, plan_splits
 from kafkalog.spark.predicates import Predicate, check_predicates
 from kafkalog.spark.pyspark_private import is_pushing_filters
 from kafkalog.spark.read_split import read_split
-from kafkalog.spark.source_options import parse, parse_columns
+from kafkalog.spark.source_options import parse, parse_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     import pyarrow as pa
+    from kafkalog import _core
     from pyspark.sql.datasource import Filter
     from pyspark.sql.types import StructType
 
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from kafkalog.spark.split import Split
 
 # Columns that have no value in some records.
-_NULLABLE = frozenset({"key", "value", "headers", "controlType", "deleteHorizonMs"})
+_NULLABLE = frozenset({"key", "value", "headers", "controlType", "deleteHorizonMs", *decoded_columns("both")})
 # Columns that have a value in every record: a condition that one is not null always holds.
 _NEVER_NULL = frozenset({"topic", "partition", "offset", "timestamp", "timestampType"})
 # Spark's filter classes, and the operators of predicates.
@@ -62,6 +64,9 @@ class RowSchema:
     columns: tuple[str, ...]
     names: tuple[str, ...]
     required: frozenset[str]
+    # how keys and values are decoded, and the types of the columns that are
+    decoding: _core.Decoding | None = None
+    types: tuple[tuple[str, pa.DataType], ...] = ()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one split, in the task."""
@@ -69,9 +74,18 @@ class RowSchema:
             raise TypeError(f"expected a SplitPartition, found {partition!r}")
         import pyarrow as pa
 
+        types = dict(self.types)
         fields = zip(self.names, arrow_schema(self.columns), strict=True)
-        schema = pa.schema([pa.field(name, field.type, nullable=name not in self.required) for name, field in fields])
-        return read_split(partition.split, schema)
+        schema = pa.schema(
+            [
+                pa.field(name, types.get(field.name, field.type), nullable=name not in self.required)
+                for name, field in fields
+            ]
+        )
+        split = partition.split
+        if split.decoding is None and self.decoding is not None:
+            split = replace(split, decoding=self.decoding)
+        return read_split(split, schema)
 
 
 class BatchReader(DataSourceReader):
@@ -135,20 +149,36 @@ def _predicates(pushed: Filter) -> list[Predicate] | None:
 
 def source_schema(options: Mapping[str, str]) -> str:
     """Return the schema that the options select; used if the user gives none."""
-    return spark_ddl(parse_columns(options))
+    return rows_ddl(parse_rows(options))
 
 
 def make_reader(options: Mapping[str, str], schema: StructType) -> BatchReader:
     """Create the reader of a batch for a schema: all columns, or a selection by name in any order."""
     kind = PushdownBatchReader if is_pushing_filters() else BatchReader
-    rows = row_schema(schema)
-    return kind(parse(options).with_columns(rows.columns), rows)
+    parsed = parse(options)
+    rows = row_schema(schema, parsed)
+    return kind(parsed.with_columns(rows.columns), rows)
 
 
-def row_schema(schema: StructType) -> RowSchema:
-    """Check a user's schema against the record columns."""
+def row_schema(schema: StructType, options: SourceOptions | None = None) -> RowSchema:
+    """Check a user's schema against the columns of a read; the schemas of keys and values are chosen here."""
     columns = resolve(schema.fieldNames())
+    decoded: dict[str, pa.DataType] = {}
+    decoding = None
+    if options is not None and options.read.decode is not None:
+        planned = options.with_columns(columns).with_decoding()
+        known, decoding = rows_schema(planned), planned.decoding
+        sides = ("key", "value") if options.read.decode == "both" else (options.read.decode,)
+        fields: dict[str, list[list[str]]] = {}
+        for name, field in zip(columns, schema.fields, strict=True):
+            if name in sides:
+                decoded[name], paths = declared(field.name, field.dataType, known.field(name).type)
+                if paths != [[]]:
+                    fields[name] = paths
+        decoding = None if decoding is None else decoding.projected(**fields)
     for name, field in zip(columns, schema.fields, strict=True):
+        if name in decoded:
+            continue
         if field.dataType.simpleString().lower() != SPARK_TYPES[name].replace(" ", "").lower():
             raise ValueError(
                 f"column {field.name} must be declared {SPARK_TYPES[name].lower()}, not {field.dataType.simpleString()}"
@@ -156,4 +186,4 @@ def row_schema(schema: StructType) -> RowSchema:
         if not field.nullable and name in _NULLABLE:
             raise ValueError(f"column {field.name} may hold nulls; do not declare it not null")
     required = frozenset(field.name for field in schema.fields if not field.nullable)
-    return RowSchema(columns, tuple(schema.fieldNames()), required)
+    return RowSchema(columns, tuple(schema.fieldNames()), required, decoding, tuple(decoded.items()))

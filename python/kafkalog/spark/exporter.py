@@ -100,6 +100,7 @@ def export(
         if "columns" not in given:
             defaults["includeHeaders"] = format != "csv"
         options = parse({"path": path, **chosen, **{name: defaults[name] for name in defaults.keys() - given}})
+        options = options.with_decoding()
     if format == "csv" and "headers" in options.columns:
         raise ValueError("CSV cannot hold headers; leave the column out, or choose another format")
     _core.check_output(str(target), list(options.paths))
@@ -186,15 +187,14 @@ def _write_splits(staging: str, form: str, splits: Splits) -> Iterator[pa.Record
     """Write a file for each split, and return its name and size."""
     import pyarrow as pa
 
-    from kafkalog.spark.columns import arrow_schema
-    from kafkalog.spark.read_split import read_split
+    from kafkalog.spark.read_split import read_split, split_schema
 
     files = Files(form, overwrite=False, text=False)
     for number, split in splits:
         file = Path(staging) / f"{uuid.uuid4().hex}{SUFFIXES[form]}"
         metrics: dict[str, int] = {}
         try:
-            count = files.write(file, arrow_schema(split.columns), read_split(split, report=metrics.update))
+            count = files.write(file, split_schema(split), read_split(split, report=metrics.update))
         except Exception as error:
             _record_failure(file.with_suffix(_FAILURE), error)
             raise

@@ -119,7 +119,7 @@ def read(
 
     >>> df = kafkalog.spark.read(spark, "/data", columns=["topic", "valueSize"], transform=sums, schema="s bigint")
     """
-    from kafkalog.schema import spark_ddl
+    from kafkalog.spark.columns import rows_ddl
     from kafkalog.spark.interpreter import check_interpreter
     from kafkalog.spark.planner import over_splits, plan_read
     from kafkalog.spark.pyspark_private import spark_arrow_schema
@@ -150,7 +150,7 @@ def read(
         return read_remote(spark, {**named, **options}, transform, schema)
     splits, parsed = plan_read({**named, **options})
     if transform is None or schema is None:
-        return over_splits(spark, splits, partial(_read, metrics), spark_ddl(parsed.columns))
+        return over_splits(spark, splits, partial(_read, metrics), rows_ddl(parsed))
     # Spark parses a schema that is given as text.
     arrow = spark_arrow_schema(spark.range(0).mapInArrow(read_splits, schema).schema)
     return over_splits(spark, splits, partial(_transformed, transform, arrow, metrics), schema)

@@ -38,6 +38,8 @@ _BOTH = (
         "batchRows",
         "batchBytes",
     ),
+    # of decoded keys and values
+    *("decode", "schemas", "readerSchema", "decodeAs", "onUndecoded"),
 )
 _BATCH = ("endingTimestamp", "endingOffsetsByTimestamp", "where", "includeInactive", "latestPerKey", "tombstones")
 _STREAM = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")

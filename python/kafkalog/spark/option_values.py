@@ -120,6 +120,30 @@ def conditions(value: Any) -> list[tuple[str, str, Any]]:
     return [(column, operator, operand) for column, operator, operand in value]
 
 
+def schemas(value: Any) -> Any:
+    """Parse log dirs, separated by commas or as JSON, or ``{"7": "<schema>", "orders": "/path/orders.avsc"}``."""
+    if isinstance(value, str):
+        text = value.strip()
+        return _json(value) if text.startswith(("{", "[")) else [part.strip() for part in text.split(",")]
+    return value
+
+
+def reader_schema(value: Any) -> Any:
+    """Parse ``latest``, a version, a schema's text or file, or ``{"topic": one of these}``.
+
+    A JSON object is a schema if one of its values is not a version or text, or if it has a schema's ``type``.
+    """
+    if not isinstance(value, str) or not value.strip().startswith("{"):
+        return value
+    try:
+        found = json.loads(value)
+    except json.JSONDecodeError:
+        return value
+    is_schema = {"type", "$schema", "$ref", "properties", "$id"} & found.keys()
+    is_by_topic = found and not is_schema and all(isinstance(each, (int, str)) for each in found.values())
+    return found if is_by_topic else value
+
+
 def _json(value: Any, keywords: str = "") -> Any:
     if not isinstance(value, str):
         return value

@@ -65,6 +65,7 @@ def make_split(ranges: Iterable[PartitionRange], options: SourceOptions, decode:
         tuple(ranges),
         ReadOptions(**decode_arguments(options.read)) if decode is None else decode,
         fail_on_data_loss=options.fail_on_data_loss,
+        decoding=options.decoding,
     )
 
 
@@ -108,7 +109,7 @@ def plan(spark: SparkSession, path: Any = None, **options: Any) -> DataFrame:
 def plan_read(given: dict[str, Any]) -> tuple[list[Split], SourceOptions]:
     """Plan a read; return its splits, and the parsed options."""
     with naming_as(given):
-        options = parse(in_spark_words(given))
+        options = parse(in_spark_words(given)).with_decoding()
     return plan_splits(options), options
 
 

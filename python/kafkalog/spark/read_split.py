@@ -45,11 +45,10 @@ def _decoded(
     from kafkalog import _core
     from kafkalog.options import decode_arguments
     from kafkalog.reader import lost_table
-    from kafkalog.spark.columns import arrow_schema
     from kafkalog.spark.pyspark_private import log_info
 
-    stream = _core.scan_ranges(list(split.ranges), **decode_arguments(split.read))
-    schema = schema or arrow_schema(split.columns)
+    stream = _core.scan_ranges(list(split.ranges), decoding=split.decoding, **decode_arguments(split.read))
+    schema = schema or split_schema(split)
     spent, begun = 0, time.perf_counter_ns()
     try:
         for batch in pa.RecordBatchReader.from_stream(stream):
@@ -74,6 +73,17 @@ def _decoded(
         stream.close()
 
 
+def split_schema(split: Split) -> pa.Schema:
+    """Return the schema of the rows of a split."""
+    from kafkalog.spark.columns import arrow_schema
+
+    if split.decoding is None:
+        return arrow_schema(split.columns)
+    from kafkalog.spark.decoded import spark_schema, stream_schema
+
+    return spark_schema(stream_schema(split, split.decoding))
+
+
 def _report_lost(split: Split, lost: int) -> None:
     from kafkalog.spark.topics import report_data_loss
 
@@ -86,13 +96,12 @@ def _report_lost(split: Split, lost: int) -> None:
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return the batch with the schema; this copies only a column whose type Spark does not have (crc)."""
+    """Return the batch with the schema; this copies only columns of types that Spark does not have."""
     if batch.schema.equals(schema):
         return batch
     import pyarrow as pa
 
-    arrays = [
-        array if array.type.equals(field.type) else array.cast(field.type)
-        for array, field in zip(batch.columns, schema, strict=True)
-    ]
+    from kafkalog.spark.decoded import converted
+
+    arrays = [converted(array, field.type) for array, field in zip(batch.columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

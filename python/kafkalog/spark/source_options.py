@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, cast
 from kafkalog import _core
 from kafkalog.options import ReadOptions
 from kafkalog.spark import option_values
-from kafkalog.spark.columns import SPARK_TYPES, resolve
+from kafkalog.schema import RECORD_COLUMNS, decoded_columns
+from kafkalog.spark.columns import resolve
 from kafkalog.spark.option_names import canonical
 from kafkalog.spark.predicates import check_predicates
 from kafkalog.spark.split import BATCH_BYTES, BATCH_ROWS
@@ -98,6 +99,8 @@ class SourceOptions:
     max_offsets_per_trigger: int | None
     min_offsets_per_trigger: int | None
     max_trigger_delay_ms: int
+    # how keys and values are decoded; with_decoding fills it in
+    decoding: _core.Decoding | None = None
 
     @property
     def topics(self) -> tuple[str, ...] | None:
@@ -117,6 +120,14 @@ class SourceOptions:
     def with_columns(self, columns: tuple[str, ...]) -> Self:
         """Return a copy that reads other columns."""
         return replace(self, read=replace(self.read, columns=columns))
+
+    def with_decoding(self) -> Self:
+        """Return a copy with the schemas of keys and values, if they are decoded."""
+        if self.read.decode is None:
+            return self
+        from kafkalog.spark.decoded import decoding_of
+
+        return replace(self, decoding=decoding_of(self))
 
 
 def parse(given: Mapping[str, Any], use: Use = "batch") -> SourceOptions:
@@ -170,6 +181,11 @@ def _read_options(options: Mapping[str, Any], *, is_java: bool) -> ReadOptions:
         timestamp_unit="us",
         batch_rows=parsed(options, "batchRows", option_values.size, default=BATCH_ROWS),
         batch_bytes=parsed(options, "batchBytes", option_values.size, default=BATCH_BYTES),
+        decode=parsed(options, "decode", option_values.choice("key", "value", "both")),
+        schemas=parsed(options, "schemas", option_values.schemas),
+        reader_schema=parsed(options, "readerSchema", option_values.reader_schema, default="latest"),
+        decode_as=parsed(options, "decodeAs", option_values.choice("struct", "json"), default="struct"),
+        on_undecoded=parsed(options, "onUndecoded", option_values.choice("raise", "null", "skip"), default="raise"),
     )
 
 
@@ -186,9 +202,16 @@ def _check_latest(options: Mapping[str, Any]) -> None:
             raise ValueError(f"option where: with latestPerKey, a condition on {column} belongs in the query")
 
 
-def parse_columns(given: Mapping[str, Any]) -> tuple[str, ...]:
-    """Parse the columns alone, before the kind of read is known."""
-    return _columns(canonical(given, None))
+def parse_rows(given: Mapping[str, Any]) -> SourceOptions:
+    """Parse what the rows are made of, before the kind of read is known: the bounds are not those of the options."""
+    options = canonical(given, None)
+    is_decoded = "decode" in options
+    ignored = {name for name in options if name.startswith(("starting", "ending", "max", "min")) or name == "where"}
+    rows = {name: value for name, value in options.items() if name not in ignored}
+    if not is_decoded:
+        rows = {"columns": options.get("columns"), "includeHeaders": options.get("includeHeaders")}
+        rows = {name: value for name, value in rows.items() if value is not None} | {"path": "/"}
+    return parse(rows).with_decoding()
 
 
 def parsed(options: Mapping[str, Any], name: str, parser: Callable[[Any], Any], *, default: Any = None) -> Any:
@@ -282,7 +305,7 @@ def _comma_separated(path: Any) -> list[Any]:
 def _columns(options: Mapping[str, Any]) -> tuple[str, ...]:
     include_headers = parsed(options, "includeHeaders", option_values.boolean, default=False)
     if options.get("columns") == "*":
-        return tuple(SPARK_TYPES)
+        return (*(column.name for column in RECORD_COLUMNS), *decoded_columns(options.get("decode")))
     names: tuple[str, ...] = parsed(options, "columns", lambda value: resolve(value, include_headers=include_headers))
     return names or resolve(include_headers=include_headers)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kafkalog.options import ReadOptions
@@ -16,6 +16,7 @@ from kafkalog.options import ReadOptions
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from kafkalog import _core
     from kafkalog._core import PartitionRange
 
 # A batch should still be in the second-level cache when it is sent, and be large enough that Spark's cost per batch
@@ -34,10 +35,12 @@ class Split:
     # the same in every split of a read
     read: ReadOptions
     fail_on_data_loss: bool = True
+    # how keys and values are decoded, with all schemas for it
+    decoding: _core.Decoding | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         # One for each task crosses to the executors: of the options, only those that differ from their defaults.
-        return _restore, (self.ranges, self.read.changed(), self.fail_on_data_loss)
+        return _restore, (self.ranges, self.read.changed(), self.fail_on_data_loss, self.decoding)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -61,6 +64,8 @@ class Split:
             "read": self.read.changed(),
             "fail_on_data_loss": self.fail_on_data_loss,
         }
+        if self.decoding is not None:
+            value["decoding"] = self.decoding.to_json()
         return json.dumps(value, separators=(",", ":"))
 
     @classmethod
@@ -69,15 +74,22 @@ class Split:
         from kafkalog import _core
 
         found: dict[str, Any] = json.loads(text)
+        decoding = found.get("decoding")
         return cls(
             tuple(_core.range_from_json(each) for each in found["ranges"]),
             ReadOptions(**found["read"]),
             found["fail_on_data_loss"],
+            None if decoding is None else _core.decoding_from_json(decoding),
         )
 
 
-def _restore(ranges: tuple[PartitionRange, ...], read: dict[str, Any], fail: bool) -> Split:  # noqa: FBT001
-    return Split(ranges, ReadOptions(**read), fail)
+def _restore(
+    ranges: tuple[PartitionRange, ...],
+    read: dict[str, Any],
+    fail: bool,  # noqa: FBT001
+    decoding: _core.Decoding | None = None,
+) -> Split:
+    return Split(ranges, ReadOptions(**read), fail, decoding)
 
 
 @dataclass(frozen=True)
@@ -87,23 +99,33 @@ class PackedSplits:
     # Splits differ in little: with the first one as dictionary, each of the others is compressed by itself.
     dictionary: bytes
     packed: tuple[bytes, ...]
+    # Of all splits, once: it holds schemas.
+    decoding: bytes = b""
 
     @classmethod
     def pack(cls, splits: Iterable[Split]) -> PackedSplits:
         """Pack the splits of a read."""
-        texts = [split.to_json().encode("ascii") for split in splits]
+        splits = list(splits)
+        decoding = splits[0].decoding if splits else None
+        texts = [replace(split, decoding=None).to_json().encode("ascii") for split in splits]
         dictionary = texts[0][-_WINDOW:] if texts else b""
-        return cls(dictionary, tuple(_deflate(text, dictionary) for text in texts))
+        schemas = b"" if decoding is None else zlib.compress(decoding.to_json().encode())
+        return cls(dictionary, tuple(_deflate(text, dictionary) for text in texts), schemas)
 
     @property
     def bytes(self) -> int:
         """Bytes of all of them."""
-        return len(self.dictionary) + sum(map(len, self.packed))
+        return len(self.dictionary) + sum(map(len, self.packed)) + len(self.decoding)
 
     def __getitem__(self, number: int) -> Split:
         """Unpack a split."""
         inflater = zlib.decompressobj(wbits=-15, zdict=self.dictionary)
-        return Split.from_json(inflater.decompress(self.packed[number]).decode("ascii"))
+        split = Split.from_json(inflater.decompress(self.packed[number]).decode("ascii"))
+        if not self.decoding:
+            return split
+        from kafkalog import _core
+
+        return replace(split, decoding=_core.decoding_from_json(zlib.decompress(self.decoding).decode()))
 
 
 def _deflate(text: bytes, dictionary: bytes) -> bytes:

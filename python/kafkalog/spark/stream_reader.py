@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader
 
 from kafkalog.spark import stream_offsets
 from kafkalog.spark.data_source import RowSchema, SplitPartition, row_schema
+from kafkalog.spark.decoded import current
 from kafkalog.spark.planner import splits_of
 from kafkalog.spark.source_options import SourceOptions, parse
 from kafkalog.spark.topics import report_missing
@@ -125,7 +127,12 @@ class StreamReader(DataSourceStreamReader):
         if start == self._initial and end != self._chosen:
             begin = stream_offsets.restarted(self.options, begin, last)
         ranges = stream_offsets.plan_batch(self.options, begin, last)
-        return [SplitPartition(split) for split in splits_of(ranges, self.options)]
+        options, decoding = self.options, self.rows.decoding
+        if decoding is not None:
+            newest = current(decoding, options)
+            # Schemas that were registered since the stream began travel with its batches.
+            options = replace(options, decoding=newest if newest.to_json() != decoding.to_json() else None)
+        return [SplitPartition(split) for split in splits_of(ranges, options)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one split, in the task."""
@@ -167,8 +174,9 @@ def stream_reader(options: Mapping[str, str], schema: StructType) -> DataSourceS
 
 def make_stream_reader(options: Mapping[str, str], schema: StructType) -> StreamReader:
     """Create the reader of a stream for a schema."""
-    rows = row_schema(schema)
-    parsed = parse(options, "stream").with_columns(rows.columns)
+    parsed = parse(options, "stream")
+    rows = row_schema(schema, parsed)
+    parsed = parsed.with_columns(rows.columns)
     if _limits is not None:
         return _LimitedStreamReader(parsed, rows)
     for name, value in (

@@ -1,0 +1,43 @@
+//! The decoders of all formats.
+
+use super::avro::structs::AvroStructs;
+use super::avro::texts::AvroTexts;
+use super::decoder::{Decoder, SchemaText};
+use super::decoding::Projection;
+use super::fault::{Cause, Undecoded};
+use super::field_tree::FieldTree;
+use super::schemas::SchemaKind;
+
+/// A decoder into the type of a reader schema, or into some fields of it.
+///
+/// # Errors
+/// `BadSchema` for a text that cannot be used.
+pub(super) fn reader(
+    kind: &SchemaKind,
+    reader: &SchemaText<'_>,
+    projection: &Projection,
+) -> Result<Box<dyn Decoder>, Undecoded> {
+    let wanted = FieldTree::of(projection);
+    match kind {
+        SchemaKind::Avro => Ok(Box::new(AvroStructs::try_new(reader, wanted)?)),
+        other => Err(unsupported(other)),
+    }
+}
+
+/// A decoder into JSON text.
+///
+/// # Errors
+/// `BadSchema` for a format that is not known.
+pub(super) fn json(kind: &SchemaKind) -> Result<Box<dyn Decoder>, Undecoded> {
+    match kind {
+        SchemaKind::Avro => Ok(Box::new(AvroTexts::default())),
+        other => Err(unsupported(other)),
+    }
+}
+
+fn unsupported(kind: &SchemaKind) -> Undecoded {
+    Undecoded::new(
+        Cause::BadSchema,
+        format_args!("schemas of type {} are not supported", kind.name()),
+    )
+}
