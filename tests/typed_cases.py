@@ -134,7 +134,7 @@ class AvroSchema:
     def _known(self, name: str, space: str) -> str:
         return f"{space}.{name}" if f"{space}.{name}" in self.names else name
 
-    def _value(self, schema: Any, space: str, value: Any) -> Any:  # noqa: PLR0911, PLR0912
+    def _value(self, schema: Any, space: str, value: Any) -> Any:  # noqa: C901, PLR0912
         if isinstance(schema, list):
             branches = [each for each in schema if each != "null"]
             if value is None:
@@ -143,9 +143,7 @@ class AvroSchema:
             found = [(self._branch(each, space), each) for each in branches]
             if len(branches) == 1:
                 return self._value(branches[0], space, inner)
-            return {
-                branch: self._value(each, space, inner) if branch == name else None for branch, each in found
-            }
+            return {branch: self._value(each, space, inner) if branch == name else None for branch, each in found}
         if isinstance(schema, str) and schema not in _PRIMITIVES:
             schema, space = self.names[self._known(schema, space) if "." not in schema else schema]
         kind = schema if isinstance(schema, str) else schema["type"]
@@ -207,8 +205,8 @@ def plain(array: Any) -> list[Any]:
         ]
     if has.is_list(kind) or has.is_map(kind):
         begin, *ends = array.offsets.to_pylist()
-        items = plain(array.values) if has.is_list(kind) else list(
-            zip(plain(array.keys), plain(array.items), strict=True)
+        items = (
+            plain(array.values) if has.is_list(kind) else list(zip(plain(array.keys), plain(array.items), strict=True))
         )
         found: list[Any] = []
         for end, valid in zip(ends, array.is_valid().to_pylist(), strict=True):
@@ -240,9 +238,5 @@ def same(found: Any, expected: Any) -> bool:
             and all(same(found[name], expected[name]) for name in expected)
         )
     if isinstance(expected, (list, tuple)):
-        return (
-            isinstance(found, (list, tuple))
-            and len(found) == len(expected)
-            and all(map(same, found, expected))
-        )
+        return isinstance(found, (list, tuple)) and len(found) == len(expected) and all(map(same, found, expected))
     return type(found) is type(expected) and found == expected

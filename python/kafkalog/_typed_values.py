@@ -37,7 +37,7 @@ def check_schemas(name: str, given: Any) -> tuple[str, ...] | dict[int | str, st
     if not isinstance(given, Mapping):
         if not isinstance(given, Iterable):
             raise TypeError(f"{name} must be a log dir, a list of them or a dict of schemas, not {given!r}")
-        return tuple(os.path.abspath(_core.local_path(os.fsdecode(each))) for each in given)
+        return tuple(str(Path(_core.local_path(os.fsdecode(each))).absolute()) for each in given)
     if not given:
         raise ValueError(f"{name} is an empty dict: name an id, a GUID or a topic with its schema")
     found: dict[int | str, str] = {}
@@ -50,7 +50,7 @@ def check_schemas(name: str, given: Any) -> tuple[str, ...] | dict[int | str, st
         if isinstance(as_id, int):
             _arguments.integer(f"{name}: id", as_id, 0, _MAX_ID)
         text = os.fspath(value)
-        found[as_id] = os.path.abspath(text) if _is_path(text) else text
+        found[as_id] = str(Path(text).absolute()) if _is_path(text) else text
     return found
 
 
@@ -69,7 +69,7 @@ def _reader(name: str, given: Any) -> int | str:
     text = _text(name, given)
     if text.isdecimal():
         return _reader(name, int(text))
-    return os.path.abspath(text) if _is_path(text) else text
+    return str(Path(text).absolute()) if _is_path(text) else text
 
 
 def _text(name: str, given: Any) -> str:
@@ -142,9 +142,7 @@ def fields_of(columns: Iterable[str] | None) -> dict[str, list[list[str]]]:
     return found
 
 
-def plan_decoding(
-    ranges: list[_core.PartitionRange], paths: list[str], options: ReadOptions
-) -> _core.Decoding | None:
+def plan_decoding(ranges: list[_core.PartitionRange], paths: list[str], options: ReadOptions) -> _core.Decoding | None:
     """Choose the schemas for planned ranges; None if nothing is decoded."""
     if options.decode is None:
         return None

@@ -15,7 +15,7 @@ use super::decoder::{Body, Decoder, ProgramId};
 use super::decoding::{DecodeAs, Decoding};
 use super::fault::{Cause, Undecoded};
 use super::formats;
-use super::framing::{Framed, SchemaName, unframe};
+use super::prefix::{Framed, SchemaName, unframe};
 use super::schemas::{SchemaIndex, SchemaKind, Side};
 use crate::error::Result;
 use crate::format::record::HeaderIter;

@@ -313,7 +313,7 @@ class Source:
         return found
 
 
-def _restored(
+def _restored(  # noqa: PLR0917 - the call that a pickle holds
     paths: tuple[str, ...],
     options: ReadOptions,
     is_batches: bool,  # noqa: FBT001

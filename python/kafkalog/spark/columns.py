@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalog.schema import DEFAULT_COLUMNS as _DEFAULT
 from kafkalog.schema import DECODED_COLUMNS, RECORD_COLUMNS, record_schema, spark_ddl
+from kafkalog.schema import DEFAULT_COLUMNS as _DEFAULT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     import pyarrow as pa
-    from kafkalog import _core
     from pyspark.sql.datasource import Filter
     from pyspark.sql.types import StructType
 
+    from kafkalog import _core
     from kafkalog.spark.source_options import SourceOptions
     from kafkalog.spark.split import Split
 

@@ -1,7 +1,7 @@
 """Decoded keys and values in Spark: their types, and the schemas that travel with a plan.
 
-Spark has fewer types than Arrow. Unsigned numbers become wider ones (``decimal(20,0)`` for 64 bits), times of day numbers in
-their unit, timestamps microseconds, decimals of more than 38 digits text.
+Spark has fewer types than Arrow. Unsigned numbers become wider ones (``decimal(20,0)`` for 64 bits), times of day
+numbers in their unit, timestamps microseconds, decimals of more than 38 digits text.
 """
 
 from __future__ import annotations
@@ -182,4 +182,3 @@ def _with_offsets(array: Any, build: Any) -> pa.Array[Any]:
     if array.offset:
         array = pa.concat_arrays([array])
     return build(array.offsets, array.is_null() if array.null_count else None)  # type: ignore[no-any-return]
-

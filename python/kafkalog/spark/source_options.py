@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from kafkalog import _core
 from kafkalog.options import ReadOptions
-from kafkalog.spark import option_values
 from kafkalog.schema import RECORD_COLUMNS, decoded_columns
+from kafkalog.spark import option_values
 from kafkalog.spark.columns import resolve
 from kafkalog.spark.option_names import canonical
 from kafkalog.spark.predicates import check_predicates
