@@ -39,7 +39,7 @@ pub struct ColumnOptions {
     /// Most bytes of a batch, unless one row alone has more; of decompressed records a quarter, but not below 512 KiB.
     pub batch_bytes: usize,
     /// How keys and values are decoded, if they are.
-    pub(crate) decoding: Option<Arc<Decoding>>,
+    pub decoding: Option<Arc<Decoding>>,
 }
 
 impl Default for ColumnOptions {

@@ -82,7 +82,7 @@ pub(crate) struct SideDecoding {
 
 /// How the keys and values of a scan are decoded.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Decoding {
+pub struct Decoding {
     pub(crate) schemas: Arc<Schemas>,
     key: Option<SideDecoding>,
     value: Option<SideDecoding>,
