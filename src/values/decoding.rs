@@ -48,7 +48,7 @@ pub enum ReaderSchema {
 
 /// What the user asks for.
 #[derive(Clone, Debug, Default)]
-pub struct DecodeRequest {
+pub(crate) struct DecodeRequest {
     /// Decode keys.
     pub(crate) key: bool,
     /// Decode values.

@@ -196,6 +196,7 @@ fn read(log: &Log, way: Way, timestamps: TimestampBounds, value_len: usize) -> G
         unit: way.unit,
         batch_rows: way.rows,
         batch_bytes: way.bytes,
+        decoding: None,
     };
     let options = ReadOptions {
         on_corrupt: OnCorrupt::Skip,
