@@ -29,6 +29,7 @@ CASES: list[tuple[str, list[Path]]] = [
     ("open_transactions", [corpus.GOLDEN / "txn" / "data-1"]),
     ("producers", [corpus.GOLDEN / "txn" / "data-1"]),
     *((name, [METADATA]) for name in ("topics", "cluster_metadata", "brokers", "acls", "quotas", "features")),
+    ("schemas", [corpus.GOLDEN / "schemas" / "contexts-deleted" / "data-0"]),
 ]
 
 

@@ -17,6 +17,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "offsets": "print topic:partition:offset, as kafka-get-offsets does",
         "groups": "print what kafka-consumer-groups --describe prints: offsets, lag, members, states",
         "transactions": "print transactional ids and their transactions, open ones or aborted ones",
+        "schemas": "list the schemas of a schema registry from its topic, or write them into files",
         "topics": "print what kafka-topics --describe prints, from the metadata log",
         "metadata": "print topics, settings, ACLs, users, quotas, offsets as commands for a new cluster",
     },
