@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 from typing import TYPE_CHECKING, Any
@@ -114,12 +115,16 @@ def utf8() -> dict[str, str]:
     return {**os.environ, "LC_ALL": "C.UTF-8"}
 
 
-def described(broker: Broker) -> list[list[str]]:
-    """Everything that the tools say of a broker, in an order of our own, less what a new cluster has of its own."""
+def described(broker: Broker) -> list[list[list[str]]]:
+    """Everything that the tools say of a broker, less what a new cluster has of its own.
+
+    Lines and the words in them have an order of our own: Kafka has maps by enumerations, whose order is that of a run.
+    """
     found = []
     for words in DESCRIBED:
         lines = tool(broker, *words).splitlines()
-        found.append(sorted(line.partition("TopicId:")[0] + line.partition("PartitionCount:")[2] for line in lines))
+        kept = (line.partition("TopicId:")[0] + line.partition("PartitionCount:")[2] for line in lines)
+        found.append(sorted(sorted(re.split("[ ,]+", line)) for line in kept))
     return found
 
 
