@@ -80,6 +80,8 @@ def test_defaults() -> None:
         ({"includeControl": "true"}, "read.include_control", True),
         ({"includeInactive": "true"}, "read.include_inactive", True),
         ({"latestPerKey": "true"}, "read.latest_per_key", True),
+        ({"containing": "\u00fc"}, "read.containing", b"\xc3\xbc"),
+        ({"matching": "a|b", "searchIn": "key, headers"}, "read.search_in", ("key", "headers")),
         ({"latestPerKey": "true", "tombstones": True}, "read.tombstones", True),
         ({"splitBytes": "64m"}, "split_bytes", 64 << 20),
         ({"splitBytes": "1GB"}, "split_bytes", 1 << 30),

@@ -10,6 +10,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "export": "write directories as Parquet, Arrow, JSON lines or CSV, here or on Spark",
     },
     "read": {
+        "grep": "print the records that contain a literal or match an expression",
         "dump": "print what kafka-dump-log prints, with its flags",
     },
     "look": {

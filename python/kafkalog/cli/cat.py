@@ -21,10 +21,11 @@ from kafkalog.reader import RecordReader
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Generator, Iterable
+    from collections.abc import Generator, Iterable, Iterator, Mapping
 
     import pyarrow as pa
 
+    from kafkalog._core import PartitionRange
     from kafkalog.typing import Paths
 
 # What the records of internal topics say, and each record.
@@ -67,6 +68,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _common.add_topics(parser, "the topics to print; required if PATH is a log dir")
     _common.add_partitions(parser)
     add_selection(parser)
+    add_shape(parser)
+
+
+def add_shape(parser: argparse.ArgumentParser) -> None:
+    """Add the options of how a record is printed."""
     parser.add_argument(
         "-D", dest="delimiter", metavar="DELIM", default="\\n", help="delimiter after each record; default \\n"
     )
@@ -88,14 +94,9 @@ def run(arguments: argparse.Namespace) -> int:
 def _run(arguments: argparse.Namespace, paths: Paths) -> int:
     if arguments.topic is None:
         _require_topic([fspath(paths)] if isinstance(paths, Loose) else arguments.path)
-    if arguments.json:
-        text = RecordText()
-    else:
-        key = "" if arguments.key_delimiter is None else f"%k{_literal(arguments.key_delimiter)}"
-        shape = f"{key}%s{_literal(arguments.delimiter)}" if arguments.format is None else arguments.format
-        text = RecordText(shape, null=arguments.null)
+    text = text_of(arguments)
     out = sys.stdout.buffer
-    result = _Result()
+    result = Result()
     left = arguments.count
     try:
         with closing(_batches(arguments, paths, text.columns, result)) as batches:
@@ -111,6 +112,15 @@ def _run(arguments: argparse.Namespace, paths: Paths) -> int:
         if sys.stdout.isatty():
             _tell_decoders(result.topics)
     return max(_common.print_lost(result.lost), result.code)
+
+
+def text_of(arguments: argparse.Namespace) -> RecordText:
+    """Return how a record is printed."""
+    if arguments.json:
+        return RecordText()
+    key = "" if arguments.key_delimiter is None else f"%k{_literal(arguments.key_delimiter)}"
+    shape = f"{key}%s{_literal(arguments.delimiter)}" if arguments.format is None else arguments.format
+    return RecordText(shape, null=arguments.null)
 
 
 def _require_topic(paths: list[str]) -> None:
@@ -135,7 +145,7 @@ def _tell_decoders(topics: Iterable[str]) -> None:
         )
 
 
-class _Result:
+class Result:
     """Skipped ranges, and the highest exit code of partitions that cannot be read."""
 
     def __init__(self) -> None:
@@ -145,6 +155,7 @@ class _Result:
         """Those that were read, in order."""
 
     def report(self, error: KafkaLogError | OSError) -> None:
+        """Print an error, below what was printed."""
         sys.stdout.flush()
         self.code = max(self.code, _common.report(error))
 
@@ -154,7 +165,7 @@ def _literal(delimiter: str) -> str:
 
 
 def _batches(
-    arguments: argparse.Namespace, paths: Paths, columns: list[str], result: _Result
+    arguments: argparse.Namespace, paths: Paths, columns: list[str], result: Result
 ) -> Generator[pa.RecordBatch, None, None]:
     """Yield the requested columns of the records; of several partitions, a damaged one does not end the others."""
     if arguments.count == 0:
@@ -167,18 +178,34 @@ def _batches(
     shape: dict[str, Any] = {"layout": "view", "batch_rows": rows, "batch_bytes": 1 << 20}
     keys = ["key"] if arguments.key and "key" not in columns else []
     options = ReadOptions(columns=[*columns, *keys] or ("offset",), **shape, **found)
+    for _, reader in readers(paths, options, result):
+        yield from of_keys(reader, arguments.key)
+
+
+def readers(
+    paths: Paths, options: ReadOptions, result: Result, further: Mapping[str, Any] | None = None
+) -> Generator[tuple[PartitionRange, Iterable[pa.RecordBatch]], None, None]:
+    """Yield each partition with its records; of several, a damaged one does not end the others.
+
+    ``further`` are arguments of ``_core.scan_ranges`` that may change from one partition to the next.
+    """
     ranges, errors = _common.planned(paths, options)
     for error in errors:
         result.report(error)
     outside = paths if isinstance(paths, Loose) else None
+
+    def batches(reader: RecordReader) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from reader
+        except (KafkaLogError, OSError) as error:
+            if len(ranges) + len(errors) == 1 or isinstance(error, BrokenPipeError):
+                raise
+            result.report(error)
+        finally:
+            result.lost += reader.lost.to_pylist()
+
     for each in ranges if outside is None else outside.named(ranges):
         result.topics.setdefault(each.topic)
-        with RecordReader(_core.scan_ranges([each], **decode_arguments(options)), outside) as reader:
-            try:
-                yield from of_keys(reader, arguments.key)
-            except (KafkaLogError, OSError) as error:
-                if len(ranges) + len(errors) == 1 or isinstance(error, BrokenPipeError):
-                    raise
-                result.report(error)
-            finally:
-                result.lost += reader.lost.to_pylist()
+        arguments = {**decode_arguments(options), **(further or {})}
+        with RecordReader(_core.scan_ranges([each], **arguments), outside) as reader:
+            yield each, batches(reader)

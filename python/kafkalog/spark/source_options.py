@@ -176,6 +176,9 @@ def _read_options(options: Mapping[str, Any], *, is_java: bool) -> ReadOptions:
         include_inactive=parsed(options, "includeInactive", option_values.boolean, default=False),
         latest_per_key=parsed(options, "latestPerKey", option_values.boolean, default=False),
         tombstones=parsed(options, "tombstones", option_values.boolean, default=False),
+        containing=parsed(options, "containing", lambda value: value),
+        matching=parsed(options, "matching", str),
+        search_in=parsed(options, "searchIn", _names, default=("value",)),
         check_crcs=parsed(options, "checkCrcs", option_values.boolean, default=True),
         on_corrupt=parsed(options, "onCorrupt", option_values.choice("raise", "skip"), default="raise"),
         timestamp_unit="us",
@@ -314,9 +317,13 @@ def _predicates(value: Any) -> tuple[Predicate, ...]:
     return check_predicates(option_values.conditions(value))
 
 
-def _topics(value: Any) -> tuple[str, ...]:
+def _names(value: Any) -> tuple[str, ...]:
     given = value.split(",") if isinstance(value, str) else list(value)
-    topics = tuple(name.strip() for name in given if name.strip())
+    return tuple(name.strip() for name in given if name.strip())
+
+
+def _topics(value: Any) -> tuple[str, ...]:
+    topics = _names(value)
     if not topics:
         raise ValueError(f"no topic is named in {value!r}")
     return topics
