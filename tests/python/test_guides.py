@@ -139,7 +139,7 @@ def test_shell_blocks_are_these() -> None:
         "moving": 1,
         "damage": 1,
         "care": 3,
-        "shell": 2,
+        "shell": 3,
         "tables": 1,
     }
 
