@@ -7,9 +7,10 @@ import errno
 import os
 import re
 import signal
+import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, NoReturn, Protocol, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, NoReturn, Protocol, cast
 
 from kafkalog import _core
 from kafkalog._encoding import BESIDE
@@ -22,15 +23,24 @@ if TYPE_CHECKING:
 # As Files.write names them.
 _UNFINISHED = re.compile(r"\..+\.\d+\.tmp", re.DOTALL)
 
-SUFFIXES = {"parquet": ".parquet", "arrow": ".arrow", "jsonl": ".jsonl", "csv": ".csv"}
+SUFFIXES = {"parquet": ".parquet", "arrow": ".arrow", "jsonl": ".jsonl", "csv": ".csv", "tsv": ".tsv"}
+# Other endings of the same formats.
+_ALIASES = {".json": "jsonl", ".ndjson": "jsonl"}
+COMPRESSIONS = {
+    "parquet": ("zstd", "snappy", "gzip", "lz4", "brotli", "none"),
+    "arrow": ("none", "lz4", "zstd"),
+    "jsonl": ("none", "gzip"),
+    "csv": ("none", "gzip"),
+    "tsv": ("none", "gzip"),
+}
+"""What each format may be compressed with; the first is the default."""
+STANDARD_OUTPUT = "-"
 # The formats that gzip compresses as a whole; the others compress inside.
-TEXT_FORMATS = ("jsonl", "csv")
+TEXT_FORMATS = ("jsonl", "csv", "tsv")
 _GZIP = ".gz"
 _GZIP_LEVEL = 6
 # Endings of files that are not written here. A user who names one wants a file, not a folder.
-_OTHER_FILES = re.compile(
-    r"\.(avro|br|bz2|feather|gz|ipc|json|lz4|ndjson|orc|snappy|sqlite|tar|tsv|txt|xlsx?|xml|xz|zip|zst)"
-)
+_OTHER_FILES = re.compile(r"\.(avro|br|bz2|feather|gz|ipc|lz4|orc|snappy|sqlite|tar|txt|xlsx?|xml|xz|zip|zst)")
 
 
 class FileFormat(NamedTuple):
@@ -43,8 +53,11 @@ class FileFormat(NamedTuple):
 def format_of(out: Path) -> FileFormat | None:
     """Return the format of a file by the ending of its name, or None for a folder."""
     name = out.name.lower()
-    endings = {suffix: FileFormat(form, compressed=False) for form, suffix in SUFFIXES.items()}
-    endings |= {SUFFIXES[form] + _GZIP: FileFormat(form, compressed=True) for form in TEXT_FORMATS}
+    forms = {suffix: form for form, suffix in SUFFIXES.items()} | _ALIASES
+    endings = {suffix: FileFormat(form, compressed=False) for suffix, form in forms.items()}
+    endings |= {
+        suffix + _GZIP: FileFormat(form, compressed=True) for suffix, form in forms.items() if form in TEXT_FORMATS
+    }
     for ending, found in endings.items():
         if name.endswith(ending):
             return found
@@ -93,9 +106,35 @@ def interruptible() -> Iterator[None]:
 class Files:
     """Writes files of one format."""
 
-    def __init__(self, form: str, *, overwrite: bool, text: bool, compressed: bool = False) -> None:
+    def __init__(self, form: str, *, overwrite: bool, text: bool, compression: str | None = None) -> None:
         self.count = 0
-        self._form, self._overwrite, self._text, self._compressed = form, overwrite, text, compressed
+        self._form, self._overwrite, self._text = form, overwrite, text
+        self._compression = compression or COMPRESSIONS[form][0]
+
+    @property
+    def suffix(self) -> str:
+        """The ending of the names of files."""
+        return SUFFIXES[self._form] + (_GZIP if self._form in TEXT_FORMATS and self._compression == "gzip" else "")
+
+    def print(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
+        """Write to standard output, row by row as they are read: Arrow as a stream, the others as in a file."""
+        sink, rows = sys.stdout.buffer, 0
+        if self._form == "parquet":
+            raise ValueError("Parquet needs a file, its index is at its end; --format arrow can be piped")
+        if self._form == "arrow" and sys.stdout.isatty():
+            raise ValueError("Arrow is not for a terminal; pipe it or write it to a file")
+        writer: _Writer = (
+            _Ipc(sink, schema, self._compression, stream=True)
+            if self._form == "arrow"
+            else _Text(sink, schema, self._form, text=self._text, compressed=self._compression == "gzip")
+        )
+        for batch in batches:
+            writer.write_batch(batch)
+            rows += batch.num_rows
+        writer.close()
+        sink.flush()
+        self.count += 1
+        return rows
 
     def write(self, target: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
         """Write one file under a temporary name, then rename it."""
@@ -142,11 +181,12 @@ class Files:
         beside.unlink()
 
     def _open(self, path: Path, schema: pa.Schema) -> _Writer:
+        sink: BinaryIO = path.open("wb")
         if self._form == "parquet":
-            return _Parquet(path, schema)
+            return _Parquet(sink, schema, self._compression)
         if self._form == "arrow":
-            return _Ipc(path, schema)
-        return _Text(path, schema, self._form, text=self._text, compressed=self._compressed)
+            return _Ipc(sink, schema, self._compression)
+        return _Text(sink, schema, self._form, text=self._text, compressed=self._compression == "gzip")
 
 
 # Python opens the files: pyarrow does not accept paths that are not UTF-8.
@@ -175,15 +215,15 @@ class _Parquet:
 
     _GROUP_BYTES = 32 << 20
 
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
+    def __init__(self, sink: BinaryIO, schema: pa.Schema, compression: str) -> None:
         import pyarrow.parquet as pq
 
-        self._file = path.open("wb")
+        self._file = sink
         repeating = [_PATHS.get(name, name) for name in schema.names if name not in _DISTINCT]
         self._writer = pq.ParquetWriter(
             self._file,
             schema,
-            compression="zstd",
+            compression=compression,  # type: ignore[arg-type]  # one of COMPRESSIONS
             use_dictionary=repeating,  # type: ignore[arg-type]  # pyarrow takes names as well
             column_encoding={name: "DELTA_BINARY_PACKED" for name in _RISING if name in schema.names},
         )
@@ -211,20 +251,24 @@ class _Parquet:
 
 
 class _Ipc:
-    """An Arrow IPC file."""
+    """An Arrow IPC file, or a stream that its reader can take while it is written."""
 
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
+    def __init__(self, sink: BinaryIO, schema: pa.Schema, compression: str, *, stream: bool = False) -> None:
         import pyarrow as pa
 
-        self._file = path.open("wb")
-        self._writer = pa.ipc.new_file(self._file, schema)
+        self._file, self._stream = sink, stream
+        codec: Any = None if compression == "none" else compression
+        options = pa.ipc.IpcWriteOptions(compression=codec)
+        make = pa.ipc.new_stream if stream else pa.ipc.new_file
+        self._writer = make(sink, schema, options=options)  # type: ignore[arg-type]  # any file of Python
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
         self._writer.write_batch(batch)
 
     def close(self) -> None:
         self._writer.close()
-        self._file.close()
+        if not self._stream:
+            self._file.close()
 
 
 def _columns(schema: pa.Schema, *, text: bool) -> list[str]:
@@ -236,26 +280,28 @@ def _columns(schema: pa.Schema, *, text: bool) -> list[str]:
 
 
 class _Text:
-    """JSON lines with times as ISO 8601, or CSV (RFC 4180) with a header line; compressed on request."""
+    """JSON lines with times as ISO 8601, or CSV (RFC 4180) or TSV with a header line; compressed on request."""
 
-    def __init__(self, path: Path, schema: pa.Schema, form: str, *, text: bool, compressed: bool) -> None:
-        self._file: BinaryIO = path.open("wb")
-        self._packed: BinaryIO = self._file
+    def __init__(self, sink: BinaryIO, schema: pa.Schema, form: str, *, text: bool, compressed: bool) -> None:
+        self._file = self._packed = sink
         if compressed:
             import gzip
 
             # No name and no time in the header: the same records give the same bytes.
             packed = gzip.GzipFile("", "wb", _GZIP_LEVEL, self._file, mtime=0)
             self._packed = cast("BinaryIO", packed)
-        self._rows = _core.RowText("csv" if form == "csv" else "jsonl", text=text)
-        if form == "csv":
-            self._packed.write(f"{','.join(_columns(schema, text=text))}\r\n".encode())
+        self._rows = _core.RowText(form, text=text)  # type: ignore[arg-type]  # one of TEXT_FORMATS
+        if form != "jsonl":
+            separator, end = (",", "\r\n") if form == "csv" else ("\t", "\n")
+            self._packed.write(f"{separator.join(_columns(schema, text=text))}{end}".encode())
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
         self._packed.write(self._rows.of(batch))
 
     def close(self) -> None:
         try:
-            self._packed.close()
+            if self._packed is not self._file:
+                self._packed.close()
         finally:
-            self._file.close()
+            if self._file is not getattr(sys.stdout, "buffer", None):
+                self._file.close()

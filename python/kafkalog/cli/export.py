@@ -10,9 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalog import _arguments, _core
 from kafkalog._arguments import MAX_THREADS
-from kafkalog._export_files import SUFFIXES, TEXT_FORMATS, Files, format_of, interruptible, unfinished
+from kafkalog._export_files import (
+    COMPRESSIONS,
+    STANDARD_OUTPUT,
+    SUFFIXES,
+    TEXT_FORMATS,
+    FileFormat,
+    Files,
+    format_of,
+    interruptible,
+    unfinished,
+)
 from kafkalog._loose import Loose, staged
 from kafkalog.cli import _common
+from kafkalog.cli._bounds import add_selection, of_keys, selection
 from kafkalog.cli._progress import Progress
 from kafkalog.errors import KafkaLogError, UnknownTopicOrPartitionError
 from kafkalog.options import ReadOptions, decode_arguments
@@ -22,16 +33,23 @@ from kafkalog.schema import DEFAULT_COLUMNS, RECORD_COLUMNS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    import pyarrow as pa
+
     from kafkalog.typing import Paths
 
 # Of a file, on the usual file systems.
 _LONGEST_NAME = 255
 EPILOG = """\
-OUT is one file if it ends in .parquet, .arrow, .jsonl, .csv, .jsonl.gz or .csv.gz, and otherwise a folder with one file
-per partition. A file appears under its name when it is complete; in a folder, a partition that cannot be read has no
-file, and the exit code is 1. A folder that --spark writes holds files of several partitions, and appears when all are
-complete. In JSON lines and CSV keys and values are base64; with --text they are text, and bytes that are not UTF-8 are
-null there and base64 in a field or column of their own: "value":null,"valueBase64":"/w=="."""
+OUT is one file if it ends in .parquet, .arrow, .jsonl, .json, .ndjson (all three are JSON lines), .csv or .tsv, or in
+one of the last five and .gz; - is standard output; otherwise it is a folder with one file per partition. A file appears
+under its name when it is complete; in a folder, a partition that cannot be read has no file, and the exit code is 1. A
+folder that --spark writes holds files of several partitions, and appears when all are complete. In JSON lines, CSV and
+TSV keys and values are base64; with --text they are text, and bytes that are not UTF-8 are null there and base64 in a
+field or column of their own: "value":null,"valueBase64":"/w==".
+
+examples:
+  kafkalog export /data/kafka-logs orders.parquet -t orders
+  kafkalog export /data/kafka-logs - -t orders -c 10 --text"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -39,20 +57,27 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "paths", metavar="PATH", type=_common.place, nargs="+", help="log dirs, folders of partitions, or files of them"
     )
-    parser.add_argument("out", metavar="OUT", type=_common.output, help="a folder, or one file")
-    parser.add_argument("--format", choices=list(SUFFIXES), help="default: from the ending of OUT, or parquet")
+    _common.add_broker(parser)
+    parser.add_argument(
+        "out", metavar="OUT", type=_out, help="a folder, one file, or - for standard output (jsonl, csv, tsv, arrow)"
+    )
+    parser.add_argument(
+        "--format", choices=list(SUFFIXES), help="default: from the ending of OUT, or parquet; jsonl for -"
+    )
+    parser.add_argument(
+        "--compression",
+        choices=sorted({codec for some in COMPRESSIONS.values() for codec in some}),
+        help="default: zstd for parquet, none for the others; gzip for jsonl, csv and tsv",
+    )
     parser.add_argument("--overwrite", action="store_true", help="replace existing files")
-    parser.add_argument("--text", action="store_true", help="keys and values as text in jsonl and csv")
+    parser.add_argument("--text", action="store_true", help="keys and values as text in jsonl, csv and tsv")
     _common.add_topics(parser)
     parser.add_argument("--topic-pattern", metavar="REGEX", help="topics whose whole name matches")
     _common.add_partitions(parser)
     parser.add_argument(
         "--columns", type=_names, help="names, separated by commas; default: those of Spark's Kafka source, and headers"
     )
-    _common.add_times(parser)
-    _common.add_latest_per_key(parser)
-    _common.add_isolation_level(parser)
-    _common.add_on_corrupt(parser)
+    add_selection(parser)
     parser.add_argument("--include-control", action="store_true", help="export control records too")
     parser.add_argument(
         "--threads",
@@ -71,31 +96,29 @@ def run(arguments: argparse.Namespace) -> int:
         return _run(arguments, path, path if isinstance(path, Loose) else None)
 
 
-def _run(arguments: argparse.Namespace, path: Paths, outside: Loose | None) -> int:
+def _run(arguments: argparse.Namespace, path: Paths, outside: Loose | None) -> int:  # noqa: C901 - checks, one by one
     out = Path(arguments.out)
     named = format_of(out)
-    form = arguments.format or (named.form if named else "parquet")
-    if named and named.compressed and form not in TEXT_FORMATS:
-        raise ValueError(f"{out}: {form} files are compressed inside; leave .gz out")
+    is_printed = arguments.out == STANDARD_OUTPUT
+    form = arguments.format or (named.form if named else "jsonl" if is_printed else "parquet")
+    compression = _compression(arguments, form, named)
     if arguments.spark is not None:
         if named and named.compressed:
             raise ValueError(f"{out}: only local exports write .gz files; on Spark, name a folder")
         _check_for_spark(arguments)
-    options = ReadOptions(
-        topics=arguments.topic,
-        topic_pattern=arguments.topic_pattern,
-        partitions=arguments.partition,
-        starting_timestamp=arguments.start,
-        ending_timestamp=arguments.end,
-        isolation_level=arguments.isolation_level,
-        columns=arguments.columns or DEFAULT_COLUMNS,
-        include_control=arguments.include_control,
-        latest_per_key=arguments.latest_per_key,
-        threads=arguments.threads,
-        on_corrupt=arguments.on_corrupt,
-    )
+    selected = selection(path, arguments, _common.report)
+    if selected is None:
+        raise ValueError("-o end selects no record; name an offset, -N or a time")
+    columns = arguments.columns or list(DEFAULT_COLUMNS)
+    more: dict[str, Any] = {
+        "topic_pattern": arguments.topic_pattern,
+        "columns": columns if not arguments.key or "key" in columns else [*columns, "key"],
+        "include_control": arguments.include_control,
+        "threads": arguments.threads,
+    }
+    options = ReadOptions(**selected, **more)
     # In a folder, a partition that cannot be read has no file; a single file would look whole without it.
-    is_single = named is not None or arguments.spark is not None
+    is_single = named is not None or arguments.spark is not None or is_printed
     ranges, errors = (plan_ranges(path, options), []) if is_single else _common.planned(path, options)
     if outside is not None:
         ranges = outside.named(ranges)
@@ -107,29 +130,30 @@ def _run(arguments: argparse.Namespace, path: Paths, outside: Loose | None) -> i
         )
     # A file outside a log dir may lie beside the output, but is not replaced.
     is_beside = outside is not None and not (out.exists() and out.samefile(str(outside)))
-    _core.check_output(str(out), [] if is_beside else arguments.paths)
+    if not is_printed:
+        _core.check_output(str(out), [] if is_beside else arguments.paths)
     # Spark plans again; an error in the selection is the same with and without it.
     if arguments.spark is not None:
         return _on_spark(arguments, form)
-    files = Files(
-        form, overwrite=arguments.overwrite, text=arguments.text, compressed=named is not None and named.compressed
-    )
+    files = Files(form, overwrite=arguments.overwrite, text=arguments.text, compression=compression)
     progress = Progress(sum(each.bytes for each in ranges))
-    for left in unfinished(out.parent if named else out):
+    for left in () if is_printed else unfinished(out.parent if named else out):
         _common.warn(f"{left}: unfinished file of an export that was killed or still runs")
     lost: list[dict[str, Any]] = []
     with interruptible():
         written = _write(
             files,
             progress,
-            _targets(out, ranges, SUFFIXES[form], single=named is not None),
+            _targets(out, ranges, files.suffix, single=named is not None or is_printed),
             options,
             outside,
+            part=_Part(columns, arguments.key, arguments.count),
             lost=lost,
             errors=errors,
         )
     progress.end()
-    print(f"kafkalog: {written} records in {files.count} {form} file(s) in {arguments.out}", file=sys.stderr)
+    if not is_printed:
+        print(f"kafkalog: {written} records in {files.count} {form} file(s) in {arguments.out}", file=sys.stderr)
     return max(_common.print_lost(lost), _common.DAMAGED if errors else 0)
 
 
@@ -140,6 +164,7 @@ def _write(
     options: ReadOptions,
     outside: Loose | None,
     *,
+    part: _Part,
     lost: list[dict[str, Any]],
     errors: list[KafkaLogError | OSError],
 ) -> int:
@@ -147,10 +172,16 @@ def _write(
     written = 0
     all_targets = list(targets)
     for target, some in all_targets:
+        if part.left == 0 and files.count:
+            break
         reader = RecordReader(_core.scan_ranges(some, **decode_arguments(options)), outside)
         with reader:
             try:
-                written += files.write(target, reader.schema, progress.watched(reader))
+                schema, batches = part.of(reader, progress)
+                if str(target) == STANDARD_OUTPUT:
+                    written += files.print(schema, batches)
+                else:
+                    written += files.write(target, schema, batches)
             except KafkaLogError as error:
                 if len(all_targets) + len(errors) == 1:
                     raise
@@ -182,7 +213,60 @@ def _targets(
         yield out / name, some
 
 
+class _Part:
+    """What is taken of the records that are read: some keys, some columns, and no more than a number."""
+
+    def __init__(self, columns: list[str], keys: list[str] | None, count: int | None) -> None:
+        self._columns, self._keys, self.left = columns, keys, count
+
+    def of(self, reader: RecordReader, progress: Progress) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        """Return the schema, and the batches."""
+        import pyarrow as pa
+
+        schema = pa.schema([reader.schema.field(name) for name in self._columns])
+        return schema, self._batches(progress.watched(reader))
+
+    def _batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        if self.left == 0:
+            return
+        for batch in of_keys(batches, self._keys):
+            some = batch if self._keys is None else batch.select(self._columns)
+            if self.left is not None:
+                some = some.slice(0, self.left)
+                self.left -= some.num_rows
+            yield some
+            if self.left == 0:
+                return
+
+
+def _out(text: str) -> str:
+    return text if text == STANDARD_OUTPUT else _common.output(text)
+
+
+def _compression(arguments: argparse.Namespace, form: str, named: FileFormat | None) -> str | None:
+    """Return what files are compressed with, as far as it is asked for; the name of a file must agree."""
+    if named and named.compressed and form not in TEXT_FORMATS:
+        raise ValueError(f"{arguments.out}: {form} files are compressed inside; leave .gz out")
+    asked: str | None = arguments.compression
+    if asked is not None and asked not in COMPRESSIONS[form]:
+        raise ValueError(f"--compression {asked} is not for {form}; it takes {', '.join(COMPRESSIONS[form])}")
+    if named is None or form not in TEXT_FORMATS:
+        return asked
+    by_name = "gzip" if named.compressed else "none"
+    if asked not in {None, by_name}:
+        fitting = f"{arguments.out}.gz" if asked == "gzip" else arguments.out.removesuffix(".gz")
+        raise ValueError(f"--compression {asked} does not fit the name {arguments.out}; name it {fitting}")
+    return by_name
+
+
 def _check_for_spark(arguments: argparse.Namespace) -> None:
+    for option, given in (("-o", arguments.offset), ("-c", arguments.count), ("-k", arguments.key)):
+        if given is not None:
+            raise ValueError(f"{option} is for local exports; leave out --spark, or select by --from and --until")
+    if arguments.compression is not None:
+        raise ValueError("--compression is for local exports; on Spark, spark.sql.parquet.compression.codec counts")
+    if arguments.out == STANDARD_OUTPUT:
+        raise ValueError("only local exports write to standard output; on Spark, name a folder")
     if arguments.overwrite:
         raise ValueError("--overwrite is for local exports; on Spark, name a folder that does not exist yet")
     if arguments.text:
