@@ -263,7 +263,7 @@ impl Framer {
             [BY_ID, a, b, c, d, ..] => {
                 let id = of_u32([a, b, c, d]);
                 if let Some(found) = self.find(id) {
-                    let maker = if found.by == FoundBy::Given && self.is_named(found, payload) {
+                    let maker = if found.by == FoundBy::Given && is_named(found, payload) {
                         Maker::Apicurio
                     } else {
                         Maker::Confluent
@@ -291,14 +291,6 @@ impl Framer {
             }
             _ => Err(not_framed(payload).into()),
         }
-    }
-
-    /// Returns whether the value of a Protobuf schema begins with the name of its message.
-    fn is_named(&self, found: Resolved, payload: &[u8]) -> bool {
-        found.has_messages
-            && payload
-                .get(5..)
-                .is_some_and(|rest| message_name(rest).is_some())
     }
 
     fn known(&mut self, id: WireId) -> Result<Resolved, Unframed> {
@@ -380,6 +372,14 @@ impl Framer {
             bare_bytes: maker == Maker::Confluent,
         })
     }
+}
+
+/// Returns whether the value of a Protobuf schema begins with the name of its message, as Apicurio writes it.
+fn is_named(found: Resolved, payload: &[u8]) -> bool {
+    found.has_messages
+        && payload
+            .get(5..)
+            .is_some_and(|rest| message_name(rest).is_some())
 }
 
 fn of_u32(id: [u8; 4]) -> WireId {

@@ -67,7 +67,7 @@ fn text<'v>(of: &'v Value, name: &str) -> &'v str {
     of.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn sorted<'v>(list: Option<&'v Value>) -> Vec<&'v str> {
+fn sorted(list: Option<&Value>) -> Vec<&str> {
     let list = list.and_then(Value::as_array).into_iter().flatten();
     let mut texts: Vec<_> = list.filter_map(Value::as_str).collect();
     texts.sort_unstable();

@@ -482,7 +482,7 @@ impl Schemas {
         let mut found = names
             .into_iter()
             .map(|name| self.given.get(&GivenFor::Topic(name)));
-        found.find_map(|index| index.copied())
+        found.find_map(Option::<&SchemaIndex>::copied)
     }
 
     /// The schema of an id in records of this topic, and how it was found.
