@@ -186,8 +186,9 @@ impl SchemaState {
             }
             ("DELETE_SUBJECT", Some(value)) => {
                 let to = field(&value, "version").zip(field(&value, "subject"));
-                let (last, subject) = to.ok_or("a deletion without a subject and a version")?;
-                self.delete_subject(subject, last, entry);
+                let (last, subject): (i32, String) =
+                    to.ok_or("a deletion without a subject and a version")?;
+                self.delete_subject(&subject, last, entry);
             }
             ("CLEAR_SUBJECT", Some(value)) => {
                 let subject: String =
@@ -359,8 +360,8 @@ impl SchemaState {
         }
     }
 
-    fn delete_subject(&mut self, subject: String, last: i32, entry: &RawRecord<'_>) {
-        let all = self.held.get(&subject).into_iter();
+    fn delete_subject(&mut self, subject: &str, last: i32, entry: &RawRecord<'_>) {
+        let all = self.held.get(subject).into_iter();
         let all = all
             .flat_map(|all| all.range(..=last))
             .map(|(&version, &index)| (version, index));
@@ -368,7 +369,7 @@ impl SchemaState {
             let row = self.rows.get_mut(index);
             if let Some(row) = row.filter(|row| row.deleted == Deletion::No) {
                 row.deleted = Deletion::Soft;
-                self.note(Some(index), &subject, version, Deletion::Soft, entry);
+                self.note(Some(index), subject, version, Deletion::Soft, entry);
             }
         }
     }
