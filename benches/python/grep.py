@@ -104,7 +104,8 @@ def measured(found: dict[str, Callable[[], object]], rounds: int, plain: int) ->
     for name, times in taken.items():
         wall, used = (statistics.median(each[n] for each in times[1:]) for n in (0, 1))
         print(
-            f"  {name:10} wall {wall:6.3f} s, {plain / wall / 1e9:5.2f} GB/s; cpu {used:6.3f} s, {plain / used / 1e9:5.2f}"
+            f"  {name:10} wall {wall:6.3f} s, {plain / wall / 1e9:5.2f} GB/s; "
+            f"cpu {used:6.3f} s, {plain / used / 1e9:5.2f}"
         )
 
 
