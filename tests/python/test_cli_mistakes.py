@@ -60,7 +60,7 @@ ACTIONS = {command: [action for action in parser_of(command)._actions if action.
 
 
 def writes(action: argparse.Action) -> bool:
-    return action.type is _common.output
+    return action.type in {_common.output, _common.output_or_standard}
 
 
 def words(command: str, source: Path, target: Path, *more: str, but: argparse.Action | None = None) -> list[str]:
@@ -269,7 +269,7 @@ def is_time(action: argparse.Action) -> bool:
 
 def wrong_values(action: argparse.Action) -> Iterator[str]:
     if writes(action):
-        yield "-"
+        yield from () if action.type is _common.output_or_standard else ("-",)
         return
     yield ",?!" if action.metavar == "FILE,..." else "?!"
     if is_number(action):

@@ -83,7 +83,7 @@ def add_log_dirs(parser: argparse.ArgumentParser) -> None:
     add_broker(parser)
 
 
-class _Names(argparse.Action):
+class Names(argparse.Action):
     """Collects names that are separated by commas, or given one by one."""
 
     def __call__(self, _: Any, namespace: argparse.Namespace, values: Any, *__: Any) -> None:
@@ -103,7 +103,7 @@ def add_option(parser: argparse.ArgumentParser, *names: str, other: Sequence[str
 def add_topics(parser: argparse.ArgumentParser, what: str = "only these topics") -> None:
     """Add -t, each of which names one topic or several."""
     help_ = f"{what}, separated by commas; orders-0 is partition 0 of orders; may be repeated"
-    add_option(parser, "-t", "--topic", other=["--topics"], dest="topic", metavar="TOPIC", action=_Names, help=help_)
+    add_option(parser, "-t", "--topic", other=["--topics"], dest="topic", metavar="TOPIC", action=Names, help=help_)
 
 
 def add_partitions(parser: argparse.ArgumentParser, what: str = "only these partitions") -> None:
@@ -292,6 +292,11 @@ def time(text: str) -> int:
         return parse_time(text, "the time") if since is None else since
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{error}; a time from now is -2h, or +7d") from None
+
+
+def output_or_standard(text: str) -> str:
+    """As ``output``, and take ``-`` for standard output."""
+    return text if text == "-" else output(text)
 
 
 # localhost:9092, and several of them.

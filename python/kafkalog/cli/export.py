@@ -59,7 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     _common.add_broker(parser)
     parser.add_argument(
-        "out", metavar="OUT", type=_out, help="a folder, one file, or - for standard output (jsonl, csv, tsv, arrow)"
+        "out", metavar="OUT", type=_common.output_or_standard, help="a folder, one file, or - for standard output (jsonl, csv, tsv, arrow)"
     )
     parser.add_argument(
         "--format", choices=list(SUFFIXES), help="default: from the ending of OUT, or parquet; jsonl for -"
@@ -237,10 +237,6 @@ class _Part:
             yield some
             if self.left == 0:
                 return
-
-
-def _out(text: str) -> str:
-    return text if text == STANDARD_OUTPUT else _common.output(text)
 
 
 def _compression(arguments: argparse.Namespace, form: str, named: FileFormat | None) -> str | None:

@@ -49,11 +49,24 @@ EPILOG = (
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     _common.add_log_dirs(parser)
-    parser.add_argument("--group", action="append", metavar="GROUP", help="only this group; may be repeated")
+    _common.add_ignored(parser, "--describe", "--all-groups")
+    _common.add_option(
+        parser,
+        "-g",
+        "--group",
+        other=["--groups"],
+        action=_common.Names,
+        metavar="GROUP",
+        help="only these groups, separated by commas; may be repeated",
+    )
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--offsets", action="store_true", help="committed offsets and lag (the default)")
     what.add_argument("--state", action="store_true", help="one line for each group: type, assignor, state, members")
     what.add_argument("--members", action="store_true", help="one line for each member, with its partitions")
+    parser.add_argument("--list", action="store_true", help="only the names of the groups; with --state, states too")
+    parser.add_argument(
+        "--verbose", action="store_true", help="with offsets also leader epoch, time and metadata of each commit"
+    )
     parser.add_argument(
         "-J", "--json", action="store_true", help="one JSON object per line, by the names of the tables"
     )
