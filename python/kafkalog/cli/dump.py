@@ -94,8 +94,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     add = parser.add_argument
     add(
+        "path",
+        nargs="*",
+        type=_common.place,
+        metavar="FILE",
+        help="the files to dump; of a folder all its segments, of a log dir those of all partitions or of -t and -p",
+    )
+    add(
         "--files",
-        required=True,
+        default=[],
         type=_files,
         metavar="FILE,...",
         help="the files to dump, in this order; a segment under any "
@@ -133,6 +140,10 @@ def run(args: argparse.Namespace) -> int:
     """Dump the files."""
     from kafkalog import _core
 
+    args.files = [*args.files, *args.path]
+    if not args.files:
+        raise ValueError("name the files to dump: kafkalog dump FILE..., or a folder of them; or --files FILE,FILE")
+    named_folders = any(Path(file).is_dir() for file in args.files)
     given = (topic for flag, topic in _TOPIC_DECODERS.items() if getattr(args, flag[2:].replace("-", "_")))
     topic_decoder = next(given, args.topic if args.topic in _TOPIC_DECODERS.values() else None)
     named = (topic_decoder, args.key_decoder_class, args.value_decoder_class)
@@ -143,8 +154,12 @@ def run(args: argparse.Namespace) -> int:
     with ExitStack() as stack:
         # Names mean that the file's folder does not tell them.
         in_any = args.topic is None and args.partition is None
-        found = {file: loose(file, args.topic, args.partition, in_any_folder=in_any) for file in args.files}
-        ensure_named(found.values(), args.topic, args.partition)
+        args.files = [each for file in args.files for each in _segments(file, args.topic, args.partition)]
+        found = {
+            file: loose(file, args.topic, args.partition, in_any_folder=in_any or named_folders) for file in args.files
+        }
+        if not named_folders:
+            ensure_named(found.values(), args.topic, args.partition)
         for each in found.values():
             stack.enter_context(naming(each))
         files = [shown for file in args.files for shown in _shown(file, found[file])]
@@ -164,6 +179,15 @@ def run(args: argparse.Namespace) -> int:
             topic_decoder=topic_decoder,
         )
     return int(wrong)
+
+
+def _segments(file: str, topic: str | None, partition: int | None) -> list[str]:
+    """Return the segments in a folder, or the file itself."""
+    if file == "-" or not Path(file).is_dir():
+        return [file]
+    topics, partitions = (None if each is None else [each] for each in (topic, partition))
+    chosen = _common.selected(file, topics, partitions, live=True)
+    return [str(each) for folder in chosen for each in sorted(Path(folder.path).glob("*.log")) if each.is_file()]
 
 
 def _shown(file: str, found: Loose | None) -> list[tuple[str, str]]:

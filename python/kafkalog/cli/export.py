@@ -59,7 +59,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     _common.add_broker(parser)
     parser.add_argument(
-        "out", metavar="OUT", type=_common.output_or_standard, help="a folder, one file, or - for standard output (jsonl, csv, tsv, arrow)"
+        "out",
+        metavar="OUT",
+        type=_common.output_or_standard,
+        help="a folder, one file, or - for standard output (jsonl, csv, tsv, arrow)",
     )
     parser.add_argument(
         "--format", choices=list(SUFFIXES), help="default: from the ending of OUT, or parquet; jsonl for -"

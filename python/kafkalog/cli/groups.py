@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kafkalog._times import format_time
 from kafkalog.cli import _common
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
-_OFFSETS = {
+_OFFSETS: dict[str, Any] = {
     "GROUP": "group",
     "TOPIC": "topic",
     "PARTITION": "partition",
@@ -37,6 +38,11 @@ _MEMBERS: dict[str, Any] = {
     "CLIENT-ID": "clientId",
     "#PARTITIONS": lambda row: sum(len(each["partitions"]) for each in row["assignment"] or ()),
     "ASSIGNMENT": lambda row: _assigned(row["assignment"] or ()),
+}
+_COMMITS: dict[str, Any] = {
+    "LEADER-EPOCH": "leaderEpoch",
+    "COMMITTED": lambda row: format_time(row["commitTimestamp"]),
+    "METADATA": lambda row: row["metadata"] or None,
 }
 _NUMBERS = ("PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "#MEMBERS", "#PARTITIONS", "EPOCH")
 EPILOG = (
@@ -80,7 +86,10 @@ def run(arguments: argparse.Namespace) -> int:
     found = tables.consumer_groups(arguments.path, on_corrupt="skip")
     shown, members = [found], _common.rows_of(found)
     members, code = _common.only_named(members, "group", arguments.group, "group", arguments.path)
-    if arguments.state:
+    if arguments.list:
+        columns = {name: _STATE[name] for name in (("GROUP", "TYPE", "STATE") if arguments.state else ("GROUP",))}
+        _list(states_of(members), columns, as_json=arguments.json)
+    elif arguments.state:
         _common.print_rows(_STATE, states_of(members), _NUMBERS, as_json=arguments.json)
     elif arguments.members:
         rows = [row for row in members if arguments.json or row["memberId"] is not None]
@@ -90,8 +99,35 @@ def run(arguments: argparse.Namespace) -> int:
         lag = _common.rows_of(shown[-1])
         if arguments.group:
             lag = [row for row in lag if row["group"] in arguments.group]
-        _common.print_rows(_OFFSETS, offsets_of(members, lag), _NUMBERS, as_json=arguments.json)
+        rows, columns = offsets_of(members, lag), dict(_OFFSETS)
+        if arguments.verbose:
+            rows, columns = _with_commits(rows, arguments.path), {**columns, **_COMMITS}
+        _common.print_rows(columns, rows, _NUMBERS, as_json=arguments.json)
     return max(code, _common.print_partial(*shown))
+
+
+def _list(groups: list[dict[str, Any]], columns: dict[str, Any], *, as_json: bool) -> None:
+    """Print a line for each group, as kafka-consumer-groups --list does; with states a table."""
+    rows = [{name: row[name] for name in columns.values()} for row in groups]
+    if as_json or len(columns) > 1:
+        _common.print_rows(columns, rows, (), as_json=as_json)
+        return
+    for row in rows:
+        _common.say(row["group"])
+
+
+def _with_commits(rows: list[dict[str, Any]], paths: list[str]) -> list[dict[str, Any]]:
+    """Add what each commit says besides its offset."""
+    from kafkalog import tables
+
+    place = ("group", "topic", "partition")
+    found = _common.rows_of(tables.consumer_offsets(paths, on_corrupt="skip"))
+    commits = {tuple(row[name] for name in place): row for row in found}
+    names = ("leaderEpoch", "commitTimestamp", "metadata")
+    return [
+        {**row, **{name: commits.get(tuple(row[each] for each in place), {}).get(name) for name in names}}
+        for row in rows
+    ]
 
 
 def _assigned(assignment: Iterable[dict[str, Any]]) -> str | None:
