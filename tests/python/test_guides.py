@@ -132,6 +132,7 @@ def test_shell_blocks_are_these() -> None:
     kept = {name: count for name, count in counts.items() if count}
     assert kept == {
         "README": 4,
+        "first-hour": 3,
         "cluster": 1,
         "writing": 1,
         "recovering": 1,
@@ -168,6 +169,16 @@ def test_shell_examples_run(tmp_path: Path) -> None:
     assert pq.read_metadata(tmp_path / "data" / "orders.parquet").num_rows == 880
     shown = shell(documents.blocks("shell", "sh")[1], tmp_path, tmp_path)
     assert "orders-0 0\norders-0 1\n" in shown
+
+
+def test_first_hour_runs(tmp_path: Path) -> None:
+    """As in the clone, one block after the other."""
+    (tmp_path / "tests").symlink_to(documents.ROOT / "tests")
+    shown = shell("\n".join(documents.blocks("first-hour", "sh")), tmp_path, tmp_path)
+    assert re.search(r"^orders +0 +6 +82.2 kB ", shown, re.MULTILINE)
+    assert "orders:0:" in shown
+    assert (tmp_path / "first-hour.html").stat().st_size > 10_000
+    assert pq.read_metadata(tmp_path / "orders.parquet").num_rows == 880
 
 
 def test_import_examples_run(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def test_links_lead_to_files() -> None:
 
 
 def test_every_guide_is_linked() -> None:
-    linked = re.findall(r"\[(\w+)\]\(python/kafkalog/guides/(\w+)\.md\)", documents.text("README"))
+    linked = re.findall(r"\[([\w-]+)\]\(python/kafkalog/guides/([\w-]+)\.md\)", documents.text("README"))
     assert linked == [(guide, guide) for guide in GUIDES]
 
 

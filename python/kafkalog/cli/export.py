@@ -58,12 +58,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "paths", metavar="PATH", type=_common.place, nargs="+", help="log dirs, folders of partitions, or files of them"
     )
     _common.add_broker(parser)
-    parser.add_argument(
-        "out",
-        metavar="OUT",
-        type=_common.output_or_standard,
-        help="a folder, one file, or - for standard output (jsonl, csv, tsv, arrow)",
-    )
+    help_ = "a folder, one file, or - for standard output (jsonl, csv, tsv, arrow)"
+    parser.add_argument("out", metavar="OUT", type=_common.output_or_standard, help=help_)
     parser.add_argument(
         "--format", choices=list(SUFFIXES), help="default: from the ending of OUT, or parquet; jsonl for -"
     )

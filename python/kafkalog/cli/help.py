@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 # In the order in which a newcomer reads them.
 GUIDES = (
+    "first-hour",
     "reading",
     "engines",
     "tables",
