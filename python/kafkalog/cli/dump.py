@@ -185,7 +185,7 @@ def _segments(file: str, topic: str | None, partition: int | None) -> list[str]:
     """Return the segments in a folder, or the file itself."""
     if file == "-" or not Path(file).is_dir():
         return [file]
-    topics, partitions = (None if each is None else [each] for each in (topic, partition))
+    topics, partitions = None if topic is None else [topic], None if partition is None else [partition]
     chosen = _common.selected(file, topics, partitions, live=True)
     return [str(each) for folder in chosen for each in sorted(Path(folder.path).glob("*.log")) if each.is_file()]
 
