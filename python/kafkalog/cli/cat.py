@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from contextlib import closing
 from os import fspath
@@ -20,7 +21,6 @@ from kafkalog.options import ReadOptions, decode_arguments
 from kafkalog.reader import RecordReader
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Generator, Iterable, Iterator, Mapping
 
     import pyarrow as pa
@@ -65,6 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     _common.add_broker(parser)
     _common.add_ignored(parser, "-C", "-e", "-q", "-u", "--from-beginning")
+    parser.add_argument("-s", dest="unpack", action="append", type=_unpack, metavar="WHAT", help=argparse.SUPPRESS)
     _common.add_topics(parser, "the topics to print; required if PATH is a log dir")
     _common.add_partitions(parser)
     add_selection(parser)
@@ -83,8 +84,34 @@ def add_shape(parser: argparse.ArgumentParser) -> None:
     shape.add_argument("-J", "--json", action="store_true", help="one JSON object per record")
 
 
+def _unpack(text: str) -> str:
+    """Parse kcat's -s: what the schema decodes."""
+    of, sign, kind = text.rpartition("=")
+    if kind != "avro" or of not in ({"key", "value"} if sign else {""}):
+        raise argparse.ArgumentTypeError(
+            f"expected value=avro, key=avro or avro, found {text!r}; numbers are shown by "
+            "kafkalog dump PATH --value-decoder-class integer or long"
+        )
+    return of or "both"
+
+
+def _settle_unpack(arguments: argparse.Namespace) -> None:
+    """Take kcat's -s value=avro for --decode value."""
+    parts = set(arguments.unpack or ())
+    if not parts:
+        return
+    part = parts.pop() if len(parts) == 1 else "both"
+    if not hasattr(arguments, "decode"):
+        raise ValueError(
+            f"-s {part}=avro: cat prints bytes; kafkalog.scan(path, decode={part!r}) decodes them in Python"
+        )
+    if arguments.decode is None:
+        arguments.decode = part
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Print the records."""
+    _settle_unpack(arguments)
     if len(arguments.path) > 1:
         return _run(arguments, arguments.path)
     with staged(arguments.path[0], arguments.topic, arguments.partition) as path:
