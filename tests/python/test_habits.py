@@ -1,0 +1,370 @@
+"""What people type who come from kcat and from Kafka's own tools, or guess: it works, or the error names what does."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import os
+import pty
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import corpus
+import kafkalog
+from command import call, call_bytes, fails
+from kafkalog._times import from_now
+from kafkalog.cli._commands import COMMANDS, GROUPS, SYNONYMS
+
+pytestmark = pytest.mark.release
+
+DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
+OTHER = corpus.GOLDEN / "clean-restarts" / "data-0"
+INTERNAL = corpus.GOLDEN / "internal-compacted" / "data-0"
+ORDERS = DATA / "orders-0"
+SEGMENT = ORDERS / f"{145:020}.log"
+
+
+def out(*words: str | Path) -> str:
+    done = call(*words, errors="replace")
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    return done.stdout
+
+
+def on_terminal(*words: str | Path, **environment: str) -> str:
+    """Run with a terminal as standard output and error, and give what it shows."""
+    master, slave = pty.openpty()
+    plain = {name: value for name, value in os.environ.items() if name not in {"NO_COLOR", "TERM"}}
+    with subprocess.Popen(
+        [sys.executable, "-m", "kafkalog", *map(str, words)],
+        stdin=subprocess.DEVNULL,
+        stdout=slave,
+        stderr=slave,
+        env={**plain, "TERM": "xterm", **environment},
+    ) as process:
+        os.close(slave)
+        shown = b""
+        try:
+            while block := os.read(master, 65536):
+                shown += block
+        except OSError:  # the other end is closed
+            pass
+        process.wait(60)
+    os.close(master)
+    return shown.decode(errors="replace").replace("\r\n", "\n")
+
+
+# Help
+
+
+def test_without_arguments_five_lines() -> None:
+    lines = out().splitlines()
+    assert len(lines) == 5
+    for line in lines[1:4]:
+        words = [str(DATA) if word == "DIR" else "orders" if word == "TOPIC" else word for word in line.split()[1:]]
+        assert words[0] in COMMANDS
+
+
+def test_help_is_in_groups_and_begins_with_what_most_need() -> None:
+    shown = out("--help")
+    places = [shown.index(f"\n{group}\n") for group in GROUPS]
+    assert places == sorted(places)
+    assert list(GROUPS)[1:6] == ["read", "look", "check", "repair", "write"]
+    assert list(next(iter(GROUPS.values()))) == ["ls", "cat", "export"]
+    assert out("-h") == shown
+
+
+def test_colour_is_for_terminals() -> None:
+    assert "\x1b[" not in out("--help") + out("ls", DATA)
+    for words in (["--help"], ["ls", DATA], ["ls", DATA / "none"]):
+        assert "\x1b[" in on_terminal(*words)
+        assert "\x1b[" not in on_terminal(*words, NO_COLOR="1")
+        assert "\x1b[" not in on_terminal(*words, TERM="dumb")
+        assert "\x1b[" in on_terminal(*words, NO_COLOR=""), "no-color.org: where it is not empty"
+
+
+def test_help_starts_soon() -> None:
+    """60 ms on an idle machine: what is imported decides."""
+    code = "import sys; from kafkalog.cli.main import main; main(['--help']); print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"kafkalog._core", "dataclasses", "inspect", "tempfile", "pathlib"} & set(done.stderr.split())
+
+
+def test_what_is_no_command() -> None:
+    assert f"kafkalog ls {DATA}" in fails(2, "list", DATA)
+    assert f"kafkalog ls {DATA}" in fails(2, DATA)
+    assert f"kafkalog ls {SEGMENT}" in fails(2, SEGMENT)
+    for word, command in SYNONYMS.items():
+        assert command in COMMANDS or command == "--version"
+        assert f"use kafkalog {command}" in fails(2, word, DATA)
+    assert f"kafkalog groups {DATA}" in fails(2, "kafka-consumer-groups.sh", DATA)
+
+
+# Paths
+
+
+def test_several_log_dirs_and_one_segment() -> None:
+    both = [json.loads(line) for path in (OTHER, DATA) for line in out("ls", path, "-J").splitlines()]
+    assert [json.loads(line) for line in out("ls", OTHER, DATA, "-J").splitlines()] == both
+    assert len(out("ls", OTHER, DATA).splitlines()) == 1 + sum(len(each["segments"]) for each in both)
+    (one,) = map(json.loads, out("ls", SEGMENT, "-J").splitlines())
+    whole = next(each for each in both if each["topic"] == "orders")
+    assert one == {**whole, "segments": whole["segments"][1:2], "size": whole["segments"][1]["size"]}
+    counted = [json.loads(line)["records"] for line in out("stats", OTHER, DATA, "-J").splitlines()]
+    assert sum(counted) == sum(
+        json.loads(line)["records"] for p in (OTHER, DATA) for line in out("stats", p, "-J").splitlines()
+    )
+    summed = json.loads(out("stats", SEGMENT, "-J"))
+    segments = json.loads(out("stats", ORDERS, "-J"))["segments"]
+    assert (summed["topic"], summed["partition"]) == ("orders", 0)
+    assert [summed[name] for name in ("size", "records", "batches")] == [
+        segments[1][name] for name in ("size", "records", "batches")
+    ]
+    assert out("offsets", OTHER, DATA) == out("offsets", OTHER) + out("offsets", DATA)
+    assert out("offsets", SEGMENT) == "orders:0:331\n"
+    assert out("offsets", SEGMENT, "--time", "earliest") == "orders:0:145\n"
+    explained = [json.loads(line) for line in out("explain", ORDERS, "-J", "--now", "1700030400000").splitlines()]
+    found = [json.loads(line) for line in out("explain", SEGMENT, "-J", "--now", "1700030400000").splitlines()]
+    assert found == explained[1:2]
+    assert out("explain", OTHER, DATA).count("can be freed now") == 2
+    assert f"{SEGMENT.stat().st_size} bytes" in out("explain", SEGMENT)
+
+
+def test_paths_stand_anywhere() -> None:
+    assert out("ls", OTHER, "-t", "orders,events", DATA) == out("ls", "-t", "orders,events", OTHER, DATA)
+    assert out("cat", "-t", "orders", "--", DATA) == out("cat", DATA, "-t", "orders")
+
+
+@pytest.mark.parametrize("command", ["ls", "stats", "offsets", "explain"])
+def test_one_bad_partition_or_folder_of_several(command: str, tmp_path: Path) -> None:
+    """Root may read anything: what cannot be opened stands for what may not."""
+    shutil.copytree(DATA, tmp_path / "L")
+    segment = next((tmp_path / "L" / "ledger-0").glob("*.log"))
+    segment.unlink()
+    segment.symlink_to(segment)
+    done = call(command, tmp_path / "L")
+    assert done.returncode in {1, 3}
+    assert "orders" in done.stdout
+    assert "ledger-0" in done.stderr
+    (tmp_path / "M").symlink_to(tmp_path / "M")
+    done = call(command, tmp_path / "M", DATA)
+    assert done.returncode == 3
+    assert "orders" in done.stdout
+    assert "M: Too many levels" in done.stderr
+
+
+def test_one_bad_partition_of_what_reads_records(tmp_path: Path) -> None:
+    shutil.copytree(DATA, tmp_path / "L")
+    for segment in (tmp_path / "L" / "ledger-0").glob("*.log"):
+        segment.unlink()
+        segment.symlink_to(segment)
+    done = call("cat", tmp_path / "L", "-t", "ledger,orders", "-f", r"%o\n")
+    assert (done.returncode, len(done.stdout.splitlines())) == (3, 880), done.stderr
+    done = call("export", tmp_path / "L", tmp_path / "out")
+    assert done.returncode in {1, 3}, done.stderr
+    assert (tmp_path / "out" / "orders-0.parquet").exists()
+    assert not (tmp_path / "out" / "ledger-0.parquet").exists()
+
+
+# Topics, partitions, times
+
+
+def offsets_of(*words: str | Path) -> list[str]:
+    return out("cat", *words, "-f", r"%t-%p:%o\n").splitlines()
+
+
+def test_topics_and_partitions() -> None:
+    both = offsets_of(DATA, "-t", "orders,ledger")
+    assert offsets_of(DATA, "--topics", "orders", "--topics", "ledger") == both
+    assert offsets_of(DATA, "-t", "orders-0,ledger-0") == offsets_of(DATA, "-t", "orders:0,ledger") == both
+    assert offsets_of(DATA, "-t", "orders,events,ledger", "-p", "0,1") != both
+    assert offsets_of(DATA, "-t", "orders-0,events") == offsets_of(DATA, "-t", "orders,events")
+    for command in ("ls", "stats", "offsets"):
+        assert out(command, DATA, "-t", "orders-0") == out(command, DATA, "-t", "orders", "-p", "0")
+    assert "found: " in fails(1, "cat", DATA, "-t", "orders-7")
+    assert "leave out -p" in fails(2, "cat", DATA, "-t", "orders-0", "-p", "0")
+
+
+def test_a_topic_that_is_named_like_a_partition(tmp_path: Path) -> None:
+    shutil.copytree(ORDERS, tmp_path / "orders-0-0")
+    shutil.copytree(ORDERS, tmp_path / "orders-0")
+    assert {line.split(":")[0] for line in offsets_of(tmp_path, "-t", "orders-0")} == {"orders-0-0"}
+
+
+def test_times_from_now() -> None:
+    now = time.time() * 1000
+    for text, distance in (("now", 0), ("+7d", 7 * 86_400_000), ("-2h", -7_200_000), ("now-1h30m", -5_400_000)):
+        found = from_now(text)
+        assert found is not None
+        assert abs(found - now - distance) < 60_000
+    assert from_now("7d") is from_now("2024") is from_now("") is None
+    assert out("explain", DATA, "--now", "+7d")
+    assert offsets_of(DATA, "-t", "orders", "--from", "-9000d") == offsets_of(DATA, "-t", "orders")
+    assert offsets_of(DATA, "-t", "orders", "-o", "s@-1h") == offsets_of(DATA, "-t", "orders", "--from=-1h") == []
+    assert "a time from now is -2h, or +7d" in fails(2, "explain", DATA, "--now", "7 days")
+
+
+def test_sizes_for_people() -> None:
+    assert "82.2 kB" in out("stats", DATA, "--human-readable")
+    assert "15.7 kB" in out("ls", DATA, "--human-readable")
+    assert "kB can be freed now" in out("explain", DATA, "--human-readable", "--config", "retention.ms=1")
+    assert out("ls", DATA, "-J", "--human-readable") == out("ls", DATA, "-J")
+
+
+# cat
+
+
+def test_kcats_words() -> None:
+    plain = call_bytes("cat", DATA, "-t", "orders").stdout
+    assert call_bytes("cat", "-C", "-b", DATA, "-t", "orders", "-e", "-q").stdout == plain
+    assert call_bytes("-C", "-b", DATA, "-t", "orders", "-eq").stdout == plain
+    assert call_bytes("cat", f"-b{DATA}", "-Ceqt", "orders").stdout == plain
+    assert out("-L", "-b", DATA) == out("ls", DATA)
+    assert "kafkalog import" in fails(2, "-P", "-b", DATA)
+    assert "is the address of a broker" in fails(2, "cat", "-b", "localhost:9092", "-t", "orders")
+    assert "value=avro" in fails(2, "cat", DATA, "-t", "orders", "-s", "value=i")
+
+
+def test_cat_of_a_key() -> None:
+    table = kafkalog.read_table(DATA, "orders", columns=["key", "offset"]).to_pylist()
+    for keys in (["key-1"], ["key-1", "key-20"], [""], ["none"]):
+        wanted = [row["offset"] for row in table if row["key"] in {key.encode() for key in keys}]
+        words = [word for key in keys for word in ("-k", key)]
+        assert [int(line) for line in out("cat", DATA, "-t", "orders", *words, "-f", r"%o\n").splitlines()] == wanted
+    assert out("cat", DATA, "-t", "orders", "-k", "key-20", "-c", "1", "-f", "%k") == "key-20"
+
+
+def test_an_internal_topic_on_a_terminal() -> None:
+    shown = on_terminal("cat", DATA, "-t", "__transaction_state", "-c", "1", "-f", "%o ")
+    assert "kafkalog transactions PATH" in shown
+    assert "--transaction-log-decoder" in shown
+    assert "decoder" not in call("cat", DATA, "-t", "__transaction_state", "-f", "%o ").stderr
+    assert "decoder" not in on_terminal("cat", DATA, "-t", "orders", "-c", "1", "-f", "%o ")
+
+
+def test_bytes_that_are_no_text(tmp_path: Path) -> None:
+    """A text that looks like the escape of an earlier version is text, and what is not has a field of its own."""
+    values = [b"base64:/w==", b"\xff", b"", None, b"text"]
+    with kafkalog.LogWriter(tmp_path / "L", "t") as writer:
+        writer.append([kafkalog.Record(value, b"\xfe") for value in values])
+    rows = [json.loads(line) for line in out("cat", tmp_path / "L", "-t", "t", "-J").splitlines()]
+    texts = ["base64:/w==", None, "", None, "text"]
+    assert [row["payload"] for row in rows] == texts
+    assert [row.get("payloadBase64") for row in rows] == [None, "/w==", None, None, None]
+    assert {(row["key"], row["keyBase64"]) for row in rows} == {(None, "/g==")}
+    rows = [json.loads(line) for line in out("export", tmp_path / "L", "-", "--text").splitlines()]
+    assert [(row["value"], row.get("valueBase64")) for row in rows] == [
+        (text, "/w==" if value == b"\xff" else None) for text, value in zip(texts, values, strict=True)
+    ]
+    table = call_bytes("export", tmp_path / "L", "-", "--format", "csv", "--text").stdout.decode()
+    found = list(csv.DictReader(io.StringIO(table, newline="")))
+    assert [(row["value"], row["valueBase64"]) for row in found] == [
+        (text or "", "/w==" if value == b"\xff" else "") for text, value in zip(texts, values, strict=True)
+    ]
+    for form in ("cat", "export"):
+        lines = out(form, tmp_path / "L", *(["-t", "t", "-J"] if form == "cat" else ["-", "--text"]))
+        (tmp_path / "t-0.jsonl").write_text(lines)
+        assert call("import", tmp_path / "t-0.jsonl", tmp_path / form, "--text").returncode == 0
+        again = kafkalog.read_table(tmp_path / form)
+        assert (again["value"].to_pylist(), set(again["key"].to_pylist())) == (values, {b"\xfe"})
+
+
+# export
+
+
+def test_export_to_standard_output() -> None:
+    wanted = kafkalog.read_table(DATA, "orders")
+    stream = call_bytes("export", DATA, "-", "-t", "orders", "--format", "arrow").stdout
+    assert pa.ipc.open_stream(stream).read_all() == wanted
+    for form, separator in (("csv", ","), ("tsv", "\t")):
+        table = call_bytes("export", DATA, "-", "-t", "orders", "--format", form).stdout.decode()
+        rows = list(csv.DictReader(io.StringIO(table, newline=""), delimiter=separator))
+        assert [int(row["offset"]) for row in rows] == wanted["offset"].to_pylist()
+    lines = out("export", DATA, "-", "-t", "orders").splitlines()
+    assert [json.loads(line)["offset"] for line in lines] == wanted["offset"].to_pylist()
+    assert "--format arrow" in fails(2, "export", DATA, "-", "--format", "parquet")
+    assert "not for a terminal" in on_terminal("export", DATA, "-", "--format", "arrow")
+
+
+@pytest.mark.parametrize("ending", ["json", "ndjson", "tsv", "json.gz", "ndjson.gz", "tsv.gz", "jsonl"])
+def test_endings(ending: str, tmp_path: Path) -> None:
+    file = tmp_path / f"orders.{ending}"
+    assert call("export", DATA, file, "-t", "orders", "--columns", "offset").returncode == 0
+    lines = (gzip.decompress(file.read_bytes()) if ending.endswith("gz") else file.read_bytes()).decode().splitlines()
+    offsets = [int(line) for line in lines[1:]] if "tsv" in ending else [json.loads(line)["offset"] for line in lines]
+    assert offsets == kafkalog.read_table(DATA, "orders", columns="offset")["offset"].to_pylist()
+
+
+def test_compression_of_an_export(tmp_path: Path) -> None:
+    for codec in ("snappy", "gzip", "zstd", "none"):
+        file = tmp_path / f"{codec}.parquet"
+        assert call("export", DATA, file, "-t", "orders", "--compression", codec).returncode == 0
+        stored = pq.ParquetFile(file).metadata.row_group(0).column(0).compression
+        assert stored == {"none": "UNCOMPRESSED"}.get(codec, codec.upper())
+    assert call("export", DATA, tmp_path / "dir", "--format", "csv", "--compression", "gzip").returncode == 0
+    assert (tmp_path / "dir" / "orders-0.csv.gz").exists()
+    assert "it takes none, gzip" in fails(2, "export", DATA, tmp_path / "x.jsonl", "--compression", "lz4")
+    assert "name it" in fails(2, "export", DATA, tmp_path / "x.jsonl", "--compression", "gzip")
+
+
+def test_export_selects_as_cat_does() -> None:
+    for words in (["-o", "-3"], ["-o", "870"], ["-c", "5"], ["-k", "key-20"], ["--latest"], ["-o", "s@1700030390000"]):
+        lines = out("export", DATA, "-", "-t", "orders", "--columns", "offset", *words).splitlines()
+        found = out("cat", DATA, "-t", "orders", "-f", r"%o\n", *words).split()
+        assert [str(json.loads(line)["offset"]) for line in lines] == found != []
+
+
+# Other commands
+
+
+def test_dump_of_files_and_folders() -> None:
+    files = sorted(ORDERS.glob("*.log"))
+    named = call("dump", "--files", ",".join(map(str, files)), "--print-data-log", errors="replace").stdout
+    assert call("dump", ORDERS, "--print-data-log", errors="replace").stdout == named
+    assert call("dump", *files, "--print-data-log", errors="replace").stdout == named
+    assert call("dump", DATA, "-t", "orders", "--print-data-log", errors="replace").stdout == named
+    assert call("dump", "--key-decoder-class", *files[:1]).returncode == 0
+    assert "kafkalog dump FILE" in fails(2, "dump")
+
+
+def test_groups_as_kafkas_tool_is_called() -> None:
+    shown = call("groups", INTERNAL).stdout
+    assert call("groups", INTERNAL, "--describe", "--all-groups").stdout == shown
+    assert call("groups", "--bootstrap-server", INTERNAL, "--describe", "--all-groups").stdout == shown
+    rows = [json.loads(line) for line in call("groups", INTERNAL, "--state", "-J").stdout.splitlines()]
+    names = sorted(row["group"] for row in rows)
+    assert sorted(call("groups", INTERNAL, "--list").stdout.split("\n")[:-1]) == names != []
+    assert "STATE" in call("groups", INTERNAL, "--list", "--state").stdout
+    verbose = call("groups", INTERNAL, "--describe", "--group", ",".join(names[:2]), "--verbose").stdout
+    assert "LEADER-EPOCH" in verbose.splitlines()[0]
+    assert {line.split()[0] for line in verbose.splitlines()[1:]} <= set(names[:2])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["retain", "--config", "retention.ms=1"],
+        ["rewrite", "--drop-key", "key-1"],
+        ["compact", "--config", "cleanup.policy=compact"],
+        ["truncate", "--offset", "500"],
+    ],
+)
+def test_a_dry_run_needs_no_output(words: list[str], tmp_path: Path) -> None:
+    assert out(*words, "-n", ORDERS) == out(*words, "-n", ORDERS, tmp_path / "out")
+    assert "name OUT" in fails(2, *words, ORDERS)
+
+
+def test_offsets_takes_a_topic() -> None:
+    assert (
+        out("offsets", "-t", "orders", DATA)
+        == out("offsets", "--bootstrap-server", DATA, "--topic", "orders")
+        == "orders:0:880\n"
+    )
