@@ -240,6 +240,87 @@ pub mod tools {
 pub mod types {
     pub use crate::types::{AppendOrigin, Compression, TimestampType, TopicPartition};
 }
+pub mod values {
+    use arrow_array::ArrayRef;
+
+    use crate::error::Result;
+    use crate::values::avro::{structs::AvroStructs, texts::AvroTexts};
+    use crate::values::builder::Builder;
+    use crate::values::decoder::{Body, Decoder, SchemaText};
+    use crate::values::fault::Undecoded;
+    use crate::values::field_tree::FieldTree;
+
+    /// A decoder with its column. Faults are the name of the cause, and the whole text.
+    #[derive(Debug)]
+    pub struct DecodedColumn {
+        decoder: Box<dyn Decoder>,
+        column: Builder,
+    }
+
+    type Fault = (&'static str, String);
+
+    fn fault(undecoded: Undecoded) -> Fault {
+        (undecoded.cause().name(), undecoded.to_string())
+    }
+
+    /// Runs `f` on a schema whose references come first.
+    fn schema<T>(texts: &[String], f: impl FnOnce(&SchemaText<'_>) -> T) -> T {
+        let mut texts = texts.iter().map(String::as_str);
+        let text = texts.next_back().unwrap_or_default();
+        let references = texts.map(|text| ("", text)).collect();
+        f(&SchemaText { text, references })
+    }
+
+    impl DecodedColumn {
+        fn of(decoder: Box<dyn Decoder>) -> std::result::Result<Self, Fault> {
+            let column = Builder::try_new(&decoder.data_type());
+            let column = column.map_err(|e| ("internal", e.to_string()))?;
+            Ok(Self { decoder, column })
+        }
+
+        /// Avro in the type of a reader schema; without one, as text.
+        pub fn avro(
+            reader: Option<&[String]>,
+            wanted: &[Vec<String>],
+        ) -> std::result::Result<Self, Fault> {
+            let Some(texts) = reader else {
+                return Self::of(Box::new(AvroTexts::default()));
+            };
+            let wanted = FieldTree::of(wanted);
+            let decoder = schema(texts, |schema| AvroStructs::try_new(schema, wanted));
+            Self::of(Box::new(decoder.map_err(fault)?))
+        }
+
+        pub fn compile(&mut self, writer: &[String]) -> std::result::Result<usize, Fault> {
+            schema(writer, |schema| self.decoder.compile(schema)).map_err(fault)
+        }
+
+        /// Appends a value; where there is none, null.
+        pub fn push(&mut self, program: usize, bytes: &[u8]) -> std::result::Result<(), Fault> {
+            let rows = self.column.len();
+            let body = Body {
+                bytes,
+                message: &[],
+            };
+            let done = self.decoder.decode(program, body, &mut self.column);
+            if done.is_err() {
+                self.column.truncate(rows);
+                self.column.push_null();
+            }
+            done.map_err(fault)
+        }
+
+        /// Bytes of the values so far.
+        #[must_use]
+        pub fn bytes(&self) -> usize {
+            self.column.bytes()
+        }
+
+        pub fn finish(&mut self) -> Result<ArrayRef> {
+            self.column.finish()
+        }
+    }
+}
 pub mod write {
     pub use crate::write::{AppendInfo, LeaderAppend, WritableLog, WriteOptions};
     pub mod storage {

@@ -5,6 +5,7 @@
 //! | [`layers`] | imports point down only, and in no circle |
 //! | `prose` | doc comments and docstrings in plain English |
 //! | [`checks`] | `fn check(&[u8])`: properties on any bytes; `tests/fuzz` uses the same ones |
+//! | [`avro`] | payloads of real logs with the answers of fastavro and Java, whole and damaged |
 //! | [`beside`] | one writer of an index, threads and processes that read beside it |
 //! | [`batches`] | random batches: the fast decoder against the plain one, every codec |
 //! | [`locks`] | a log dir's lock between processes, a JVM among them |
@@ -39,6 +40,7 @@
     reason = "all of it is a test, helpers too"
 )]
 
+mod avro;
 mod batches;
 mod beside;
 mod checks;

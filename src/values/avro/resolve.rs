@@ -3,7 +3,6 @@
 
 use std::collections::{HashMap, HashSet};
 
-use arrow_buffer::i256;
 use arrow_schema::DECIMAL128_MAX_PRECISION;
 
 use super::super::fault::Undecoded;
@@ -520,12 +519,9 @@ impl<'s> Resolver<'s> {
 fn binary(reader: &AvroType, size: Size) -> Step {
     match (column::decimal_precision(reader), size) {
         (Some((precision, _)), size) if precision <= DECIMAL128_MAX_PRECISION => {
-            Step::Decimal128(size, 10_i128.saturating_pow(u32::from(precision)))
+            Step::Decimal128(size)
         }
-        (Some((precision, _)), size) => {
-            let limit = i256::from_i128(10).checked_pow(u32::from(precision));
-            Step::Decimal256(size, limit.unwrap_or(i256::MAX))
-        }
+        (Some(_), size) => Step::Decimal256(size),
         (None, Size::Exactly(length)) => Step::Fixed(length),
         (None, size) => Step::Bytes(size),
     }

@@ -2,8 +2,6 @@
 
 use std::fmt::Arguments;
 
-use arrow_buffer::i256;
-
 use super::super::builder::Builder;
 use super::super::fault::{Cause, Undecoded};
 use super::cursor::{AvroCursor, utf8};
@@ -32,8 +30,8 @@ pub(super) enum Step {
     Double(Wire),
     Bytes(Size),
     Text(Size),
-    Decimal128(Size, i128),
-    Decimal256(Size, i256),
+    Decimal128(Size),
+    Decimal256(Size),
     Fixed(usize),
     /// 16 bytes as text.
     Uuid,
@@ -221,19 +219,14 @@ impl Step {
             (Self::Float(wire), Builder::Float32(numbers)) => numbers.push(wire.float(input)?),
             (Self::Double(wire), Builder::Float64(numbers)) => numbers.push(wire.double(input)?),
             (Self::Bytes(size), Builder::Bytes(texts)) => texts.push(size.take(input)?)?,
-            (Self::Decimal128(size, limit), Builder::Decimal128(numbers)) => {
+            // As Java, which does not compare a number with the precision either.
+            (Self::Decimal128(size), Builder::Decimal128(numbers)) => {
                 let bytes = size.take(input)?;
-                let number = decimal128(bytes);
-                let fits = |number: &i128| number.unsigned_abs() < limit.unsigned_abs();
-                let number = number.filter(fits);
-                numbers.push(number.ok_or_else(|| not_a_decimal(bytes, input))?);
+                numbers.push(decimal128(bytes).ok_or_else(|| not_a_decimal(bytes, input))?);
             }
-            (Self::Decimal256(size, limit), Builder::Decimal256(numbers)) => {
+            (Self::Decimal256(size), Builder::Decimal256(numbers)) => {
                 let bytes = size.take(input)?;
-                let number = decimal256(bytes);
-                let fits = |number: &i256| number < limit && *number > limit.wrapping_neg();
-                let number = number.filter(fits);
-                numbers.push(number.ok_or_else(|| not_a_decimal(bytes, input))?);
+                numbers.push(decimal256(bytes).ok_or_else(|| not_a_decimal(bytes, input))?);
             }
             (Self::Fixed(size), Builder::Fixed(fixed)) => fixed.push(input.take(*size)?)?,
             (Self::Uuid, Builder::Bytes(texts)) => {
@@ -345,7 +338,7 @@ fn time(micros: i64, input: &AvroCursor<'_>) -> Result<i64, Undecoded> {
 fn not_a_decimal(bytes: &[u8], input: &AvroCursor<'_>) -> Undecoded {
     let length = bytes.len();
     input.malformed(format_args!(
-        "{length} bytes that are no decimal of the schema's precision"
+        "{length} bytes that are no decimal of the column's width"
     ))
 }
 
