@@ -64,10 +64,12 @@ def main(corpus: Path, out: Path, most: int) -> None:
             topic, _, partition = answers.parent.name.rpartition("-")
             body = bodies(case, topic, int(partition))
             taken: dict[str, int] = {}
-            for answer in map(json.loads, gzip.open(answers)):
+            for answer in map(json.loads, gzip.decompress(answers.read_bytes()).splitlines()):
                 if answer.get("schemaType") != "AVRO" or answer.get("error") == "bad_schema":
                     continue
-                kind = str((answer["side"], answer["subject"], answer["version"], answer.get("error"), answer.get("readError")))
+                kind = str(
+                    (answer["side"], answer["subject"], answer["version"], answer.get("error"), answer.get("readError"))
+                )
                 taken[kind] = taken.get(kind, 0) + 1
                 if taken[kind] > most:
                     continue
@@ -75,10 +77,13 @@ def main(corpus: Path, out: Path, most: int) -> None:
                 if (answer["context"], rows[key]["id"]) != (rows[key]["context"], answer["id"]):
                     continue
                 reader = answer.get("reader")
+                payload = body[answer["offset"], answer["side"]]
                 line = {
                     "at": f"{case.name}/{answers.parent.name} {answer['offset']} {answer['side']}",
                     "writer": number(key, rows),
-                    "body": base64.b64encode(body[answer["offset"], answer["side"]][framed[answer["framing"]] :]).decode(),
+                    "body": base64.b64encode(
+                        body[answer["offset"], answer["side"]][framed[answer["framing"]] :]
+                    ).decode(),
                     **{name: answer[name] for name in MEMBERS if name in answer},
                 }
                 if "writer" in answer:
