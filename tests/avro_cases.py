@@ -81,9 +81,7 @@ def main(corpus: Path, out: Path, most: int) -> None:
                 line = {
                     "at": f"{case.name}/{answers.parent.name} {answer['offset']} {answer['side']}",
                     "writer": number(key, rows),
-                    "body": base64.b64encode(
-                        body[answer["offset"], answer["side"]][framed[answer["framing"]] :]
-                    ).decode(),
+                    "body": base64.b64encode(payload[framed[answer["framing"]] :]).decode(),
                     **{name: answer[name] for name in MEMBERS if name in answer},
                 }
                 if "writer" in answer:

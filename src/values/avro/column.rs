@@ -43,7 +43,7 @@ pub(super) fn is_null(schema: &AvroSchema, id: TypeId) -> bool {
 /// # Errors
 /// `BadSchema` for recursive types, and for those that make too many columns.
 pub(super) fn data_type(schema: &AvroSchema, wanted: &FieldTree) -> Result<DataType, Undecoded> {
-    let mut columns = Columns {
+    let mut columns = ColumnTypes {
         schema,
         within: Vec::new(),
         count: 0,
@@ -63,7 +63,7 @@ pub(super) fn data_type(schema: &AvroSchema, wanted: &FieldTree) -> Result<DataT
 /// # Errors
 /// As those of [`data_type`].
 pub(super) fn width(schema: &AvroSchema, id: TypeId) -> Result<usize, Undecoded> {
-    let mut columns = Columns {
+    let mut columns = ColumnTypes {
         schema,
         within: Vec::new(),
         count: 0,
@@ -84,14 +84,14 @@ fn row_width(data_type: &DataType) -> usize {
     }
 }
 
-struct Columns<'s> {
+struct ColumnTypes<'s> {
     schema: &'s AvroSchema,
     /// The types around this one.
     within: Vec<TypeId>,
     count: usize,
 }
 
-impl Columns<'_> {
+impl ColumnTypes<'_> {
     /// The type, and whether it has nulls.
     fn of(&mut self, id: TypeId, wanted: &FieldTree) -> Result<(DataType, bool), Undecoded> {
         let made = self.schema.get(id);

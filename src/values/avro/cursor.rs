@@ -12,7 +12,7 @@ pub(super) const EXPANSION: usize = 64;
 /// Deepest value.
 pub(super) const MAX_DEPTH: usize = 64;
 
-type Read<T> = Result<T, Undecoded>;
+type Strict<T> = Result<T, Undecoded>;
 
 /// A position in the bytes of a value.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ impl<'a> AvroCursor<'a> {
 
     /// Counts bytes that the value takes.
     #[inline]
-    pub(super) fn charge(&mut self, bytes: usize) -> Read<()> {
+    pub(super) fn charge(&mut self, bytes: usize) -> Strict<()> {
         match self.budget.checked_sub(bytes) {
             Some(left) => self.budget = left,
             None => return Err(self.too_large()),
@@ -86,7 +86,7 @@ impl<'a> AvroCursor<'a> {
 
     /// Counts an item that took no bytes.
     #[inline]
-    pub(super) fn empty_item(&mut self) -> Read<()> {
+    pub(super) fn empty_item(&mut self) -> Strict<()> {
         self.empty_items = self.empty_items.saturating_add(1);
         if self.empty_items > MAX_EMPTY_ITEMS {
             let text = format_args!("more than {MAX_EMPTY_ITEMS} items without bytes");
@@ -97,7 +97,7 @@ impl<'a> AvroCursor<'a> {
 
     /// Demands that nothing is left.
     #[inline]
-    pub(super) fn end(&self) -> Read<()> {
+    pub(super) fn end(&self) -> Strict<()> {
         if self.rest.is_empty() {
             return Ok(());
         }
@@ -106,7 +106,7 @@ impl<'a> AvroCursor<'a> {
     }
 
     #[inline]
-    pub(super) fn take(&mut self, count: usize) -> Read<&'a [u8]> {
+    pub(super) fn take(&mut self, count: usize) -> Strict<&'a [u8]> {
         match self.rest.split_at_checked(count) {
             Some((taken, rest)) => {
                 self.rest = rest;
@@ -122,7 +122,7 @@ impl<'a> AvroCursor<'a> {
     }
 
     #[inline]
-    pub(super) fn array<const N: usize>(&mut self) -> Read<[u8; N]> {
+    pub(super) fn array<const N: usize>(&mut self) -> Strict<[u8; N]> {
         match self.rest.split_first_chunk::<N>() {
             Some((taken, rest)) => {
                 self.rest = rest;
@@ -133,7 +133,7 @@ impl<'a> AvroCursor<'a> {
     }
 
     #[inline]
-    pub(super) fn boolean(&mut self) -> Read<bool> {
+    pub(super) fn boolean(&mut self) -> Strict<bool> {
         match self.array::<1>()? {
             [0] => Ok(false),
             [1] => Ok(true),
@@ -143,18 +143,18 @@ impl<'a> AvroCursor<'a> {
 
     #[inline]
     #[expect(clippy::little_endian_bytes, reason = "Avro's floats are")]
-    pub(super) fn float(&mut self) -> Read<f32> {
+    pub(super) fn float(&mut self) -> Strict<f32> {
         Ok(f32::from_le_bytes(self.array()?))
     }
 
     #[inline]
     #[expect(clippy::little_endian_bytes, reason = "Avro's floats are")]
-    pub(super) fn double(&mut self) -> Read<f64> {
+    pub(super) fn double(&mut self) -> Strict<f64> {
         Ok(f64::from_le_bytes(self.array()?))
     }
 
     #[inline]
-    pub(super) fn int(&mut self) -> Read<i32> {
+    pub(super) fn int(&mut self) -> Strict<i32> {
         if let Some((&byte, rest)) = self.rest.split_first()
             && byte < 0x80
         {
@@ -169,7 +169,7 @@ impl<'a> AvroCursor<'a> {
     }
 
     #[inline]
-    pub(super) fn long(&mut self) -> Read<i64> {
+    pub(super) fn long(&mut self) -> Strict<i64> {
         if let Some((&byte, rest)) = self.rest.split_first()
             && byte < 0x80
         {
@@ -180,7 +180,7 @@ impl<'a> AvroCursor<'a> {
     }
 
     /// A varint of at most `longest` bytes.
-    fn varint(&mut self, longest: usize) -> Read<u64> {
+    fn varint(&mut self, longest: usize) -> Strict<u64> {
         let (mut value, mut shift) = (0_u64, 0_u32);
         for (at, &byte) in self.rest.iter().take(longest).enumerate() {
             let group = u64::from(byte & 0x7f);
@@ -203,7 +203,7 @@ impl<'a> AvroCursor<'a> {
 
     /// The bytes after their length.
     #[inline]
-    pub(super) fn prefixed(&mut self) -> Read<&'a [u8]> {
+    pub(super) fn prefixed(&mut self) -> Strict<&'a [u8]> {
         let length = self.long()?;
         match usize::try_from(length) {
             Ok(length) => self.take(length),
@@ -213,7 +213,7 @@ impl<'a> AvroCursor<'a> {
 
     /// A branch or symbol out of `count`.
     #[inline]
-    pub(super) fn index(&mut self, count: usize, what: &str) -> Read<usize> {
+    pub(super) fn index(&mut self, count: usize, what: &str) -> Strict<usize> {
         let index = self.int()?;
         match usize::try_from(index) {
             Ok(at) if at < count => Ok(at),
@@ -224,7 +224,7 @@ impl<'a> AvroCursor<'a> {
     /// Items of the next block of an array or map; 0 ends it. A block's size in bytes is read but not trusted, as all
     /// readers that go item by item do.
     #[inline]
-    pub(super) fn block(&mut self) -> Read<u64> {
+    pub(super) fn block(&mut self) -> Strict<u64> {
         let count = self.long()?;
         if count < 0 {
             let size = self.long()?;
@@ -237,7 +237,7 @@ impl<'a> AvroCursor<'a> {
 
     /// Reads all blocks of an array or map, item by item.
     #[inline]
-    pub(super) fn items(&mut self, mut item: impl FnMut(&mut Self) -> Read<()>) -> Read<()> {
+    pub(super) fn items(&mut self, mut item: impl FnMut(&mut Self) -> Strict<()>) -> Strict<()> {
         loop {
             let count = self.block()?;
             if count == 0 {
@@ -256,7 +256,7 @@ impl<'a> AvroCursor<'a> {
 
 /// `bytes` as text.
 #[inline]
-pub(super) fn utf8<'a>(bytes: &'a [u8], input: &AvroCursor<'_>) -> Read<&'a str> {
+pub(super) fn utf8<'a>(bytes: &'a [u8], input: &AvroCursor<'_>) -> Strict<&'a str> {
     std::str::from_utf8(bytes).map_err(|e| not_utf8(bytes.len(), &e, input))
 }
 

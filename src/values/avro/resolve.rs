@@ -12,7 +12,7 @@ use super::cursor::{EXPANSION, MAX_DEPTH};
 use super::default::encoded;
 use super::parse::bad;
 use super::schema::{AvroField, AvroKind, AvroLogical, AvroSchema, AvroType, TypeId, short};
-use super::step::{FieldStep, Items, Size, Step, Wire};
+use super::step::{ByteLength, FieldStep, Items, Step, Wire};
 
 /// Most steps of a program, and most comparisons of types on the way to it.
 const MAX_STEPS: usize = 1_000_000;
@@ -58,7 +58,7 @@ pub(super) struct Resolver<'s> {
     /// Names from the root to the type at hand.
     path: Vec<&'s str>,
     steps: usize,
-    /// Whether a pair of records clashes, as found or, meanwhile, hoped.
+    /// Pairs of records that clash; while one is being compared, it counts as fitting.
     clashes: HashMap<(TypeId, TypeId), bool>,
 }
 
@@ -85,8 +85,8 @@ impl<'s> Resolver<'s> {
         let (writer, reader) = (self.writer.root, self.reader.root);
         // Confluent's serializers write such values without Avro's length.
         let size = match self.writer.get(writer).kind {
-            AvroKind::Bytes => Size::Rest,
-            _ => Size::Prefixed,
+            AvroKind::Bytes => ByteLength::Rest,
+            _ => ByteLength::Prefixed,
         };
         self.of(writer, reader, wanted, size)
     }
@@ -125,7 +125,7 @@ impl<'s> Resolver<'s> {
         short(self.name(writer)) == reader.short_name()
     }
 
-    fn of(&mut self, w: TypeId, r: TypeId, wanted: &FieldTree, size: Size) -> Resolved {
+    fn of(&mut self, w: TypeId, r: TypeId, wanted: &FieldTree, size: ByteLength) -> Resolved {
         self.count()?;
         let (writer, reader) = (self.writer.get(w), self.reader.get(r));
         match (&writer.kind, &reader.kind) {
@@ -162,7 +162,7 @@ impl<'s> Resolver<'s> {
     }
 
     fn items(&mut self, w: TypeId, r: TypeId) -> Result<Box<Items>, Undecoded> {
-        let step = self.of(w, r, &FieldTree::All, Size::Prefixed)?;
+        let step = self.of(w, r, &FieldTree::All, ByteLength::Prefixed)?;
         let width = column::width(self.reader, r)?.saturating_add(step.default_bytes());
         // Below, the bytes of the item pay for it.
         let counts = width > EXPANSION;
@@ -177,7 +177,7 @@ impl<'s> Resolver<'s> {
         r: TypeId,
         at: usize,
         wanted: &FieldTree,
-        size: Size,
+        size: ByteLength,
     ) -> Resolved {
         let AvroKind::Union(branches) = &self.reader.get(r).kind else {
             return Ok(Step::Null);
@@ -234,7 +234,7 @@ impl<'s> Resolver<'s> {
             self.path.push(&mine.name);
             match children.get(at).copied().flatten() {
                 Some((child, wanted)) => {
-                    let step = self.of(field.value, mine.value, wanted, Size::Prefixed)?;
+                    let step = self.of(field.value, mine.value, wanted, ByteLength::Prefixed)?;
                     steps.push(FieldStep::Value(child, step));
                 }
                 // A field that nobody wants still decides whether there is a value.
@@ -280,7 +280,7 @@ impl<'s> Resolver<'s> {
         let none = AvroAliases::default();
         let mut same = Resolver::new(self.reader, self.reader, &none);
         same.steps = self.steps;
-        let step = same.of(field.value, field.value, wanted, Size::Prefixed)?;
+        let step = same.of(field.value, field.value, wanted, ByteLength::Prefixed)?;
         self.steps = same.steps;
         Ok(Ok(Some(FieldStep::Default(child, bytes.into(), step))))
     }
@@ -304,7 +304,7 @@ impl<'s> Resolver<'s> {
         theirs.iter().map(pair).collect()
     }
 
-    /// Whether the two types themselves do not fit, as Java finds without looking into arrays, maps, and the writer's
+    /// True if the two types themselves do not fit, as Java finds without looking into arrays, maps, and the writer's
     /// unions.
     fn clash(&mut self, w: TypeId, r: TypeId, depth: usize) -> Result<bool, Undecoded> {
         self.count()?;
@@ -322,13 +322,13 @@ impl<'s> Resolver<'s> {
                 fields.any(|(at, field)| !read.contains(&at) && field.default.is_none())
             }
             _ => matches!(
-                self.scalar(writer, reader, Size::Prefixed),
+                self.scalar(writer, reader, ByteLength::Prefixed),
                 Step::Conflict(_)
             ),
         })
     }
 
-    /// Whether a record clashes, or one of its fields does.
+    /// True if a record clashes, or one of its fields does.
     fn clash_within(&mut self, w: TypeId, r: TypeId, depth: usize) -> Result<bool, Undecoded> {
         if let Some(&known) = self.clashes.get(&(w, r)) {
             return Ok(known);
@@ -401,7 +401,7 @@ impl<'s> Resolver<'s> {
         Ok(promoted)
     }
 
-    /// Whether the types are the same but for what does not change the bytes (`Resolver.unionEquiv`).
+    /// True if the types are the same but for what does not change the bytes (`Resolver.unionEquiv`).
     fn equivalent(
         &mut self,
         w: TypeId,
@@ -459,7 +459,7 @@ impl<'s> Resolver<'s> {
         Ok(true)
     }
 
-    fn scalar(&self, writer: &'s AvroType, reader: &'s AvroType, size: Size) -> Step {
+    fn scalar(&self, writer: &'s AvroType, reader: &'s AvroType, size: ByteLength) -> Step {
         let wire = match writer.kind {
             AvroKind::Int => Wire::Int,
             AvroKind::Long => Wire::Long,
@@ -492,7 +492,7 @@ impl<'s> Resolver<'s> {
             {
                 match reader.logical {
                     Some(AvroLogical::Uuid) => Step::Uuid,
-                    _ => binary(reader, Size::Exactly(*length)),
+                    _ => binary(reader, ByteLength::Exactly(*length)),
                 }
             }
             (
@@ -516,13 +516,13 @@ impl<'s> Resolver<'s> {
 }
 
 /// Bytes, as the reader's column holds them.
-fn binary(reader: &AvroType, size: Size) -> Step {
+fn binary(reader: &AvroType, size: ByteLength) -> Step {
     match (column::decimal_precision(reader), size) {
         (Some((precision, _)), size) if precision <= DECIMAL128_MAX_PRECISION => {
             Step::Decimal128(size)
         }
         (Some(_), size) => Step::Decimal256(size),
-        (None, Size::Exactly(length)) => Step::Fixed(length),
+        (None, ByteLength::Exactly(length)) => Step::Fixed(length),
         (None, size) => Step::Bytes(size),
     }
 }

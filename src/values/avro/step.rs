@@ -12,7 +12,7 @@ use super::skip::skip;
 /// Microseconds of a day.
 const DAY: i64 = 86_400_000_000;
 
-/// What to do with the next bytes and the column at hand.
+/// The handling of the next bytes, and what it appends to the column.
 #[derive(Debug)]
 pub(super) enum Step {
     /// No bytes, and a null.
@@ -28,10 +28,10 @@ pub(super) enum Step {
     TimeMicros(Wire),
     Float(Wire),
     Double(Wire),
-    Bytes(Size),
-    Text(Size),
-    Decimal128(Size),
-    Decimal256(Size),
+    Bytes(ByteLength),
+    Text(ByteLength),
+    Decimal128(ByteLength),
+    Decimal256(ByteLength),
     Fixed(usize),
     /// 16 bytes as text.
     Uuid,
@@ -46,7 +46,7 @@ pub(super) enum Step {
     Branch(usize, Box<Step>),
     /// A branch of the reader that nobody wants: all children are null.
     OtherBranch(TypeId),
-    /// What the reader schema cannot read.
+    /// A value that the reader schema cannot read.
     Conflict(Box<str>),
 }
 
@@ -61,7 +61,7 @@ pub(super) enum Wire {
 
 /// The length of bytes.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Size {
+pub(super) enum ByteLength {
     /// Before them.
     Prefixed,
     Exactly(usize),
@@ -89,7 +89,7 @@ pub(super) enum FieldStep {
 
 /// The schemas of a program.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Schemas<'s> {
+pub(super) struct SchemaPair<'s> {
     pub(super) writer: &'s AvroSchema,
     pub(super) reader: &'s AvroSchema,
 }
@@ -106,7 +106,7 @@ fn incompatible(input: &AvroCursor<'_>, text: Arguments<'_>) -> Undecoded {
     Undecoded::at(Cause::Incompatible, input.position(), text)
 }
 
-impl Size {
+impl ByteLength {
     #[inline]
     fn take<'a>(self, input: &mut AvroCursor<'a>) -> Result<&'a [u8], Undecoded> {
         match self {
@@ -121,7 +121,7 @@ impl Step {
     /// Decodes a value into the column.
     pub(super) fn run(
         &self,
-        schemas: Schemas<'_>,
+        schemas: SchemaPair<'_>,
         input: &mut AvroCursor<'_>,
         column: &mut Builder,
     ) -> Done {
@@ -281,7 +281,7 @@ impl FieldStep {
     #[inline]
     fn run(
         &self,
-        schemas: Schemas<'_>,
+        schemas: SchemaPair<'_>,
         input: &mut AvroCursor<'_>,
         children: &mut [Builder],
     ) -> Done {
@@ -293,10 +293,10 @@ impl FieldStep {
             Self::Skip(id) => skip(schemas.writer, *id, input, 0),
             Self::Default(child, bytes, step) => {
                 let column = children.get_mut(*child).ok_or_else(foreign)?;
-                let Schemas { reader, .. } = schemas;
+                let SchemaPair { reader, .. } = schemas;
                 let writer = reader;
                 step.run(
-                    Schemas { writer, reader },
+                    SchemaPair { writer, reader },
                     &mut AvroCursor::new(bytes),
                     column,
                 )

@@ -12,7 +12,7 @@ use super::parse::parse;
 use super::resolve::{AvroAliases, Resolver};
 use super::schema::{AvroKind, AvroSchema};
 use super::skip::skip;
-use super::step::{Schemas, Step};
+use super::step::{SchemaPair, Step};
 
 /// Decodes into the column of a reader schema.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ impl Decoder for AvroStructs {
         let Some(AvroProgram { writer, step }) = self.programs.get(program) else {
             return Err(Undecoded::new(Cause::BadSchema, "no such program"));
         };
-        let schemas = Schemas {
+        let schemas = SchemaPair {
             writer,
             reader: &self.reader,
         };
