@@ -109,6 +109,8 @@ class PartitionRange:
 def range_from_json(json: str) -> PartitionRange: ...
 def segment_from_json(json: str) -> SegmentRange: ...
 
+# a schema: id, GUID or topic; format, or None to judge by the text; text; names and texts of imports
+_Given: TypeAlias = tuple[int | None, str | None, str | None, str | None, str, list[tuple[str, str]]]
 _Partitions: TypeAlias = list[int] | dict[str, list[int]] | None
 _Starting: TypeAlias = Literal["earliest", "oldest"] | int | dict[str, dict[int, int]]
 _IsolationLevel: TypeAlias = Literal["read_uncommitted", "read_committed"]
@@ -235,15 +237,45 @@ def scan_ranges(
     search_in: Sequence[str] | None = None,  # value
     is_inverted: bool = False,
     limit: int | None = None,
+    decoding: Decoding | None = None,
     # what the header of a batch has to say for it to be read; the ranges are inclusive
     is_control: bool | None = None,
     producer_ids: tuple[int, int] | None = None,
     magics: tuple[int, int] | None = None,
 ) -> RecordStream: ...
+def plan_decoding_of(
+    ranges: list[PartitionRange],
+    paths: list[str],
+    *,
+    sides: str,
+    log_dirs: list[str] | None = None,
+    given: list[_Given] | None = None,
+    reader: int | str | None = None,  # latest
+    readers: dict[str, int | str] | None = None,
+    decode_as: str = "struct",
+    on_undecoded: str = "raise",
+) -> Decoding: ...
+def decoding_from_json(json: str) -> Decoding: ...
 def check_search(containing: bytes | None, matching: str | None, search_in: Sequence[str]) -> None: ...
 def scan_batch_ranges(
     ranges: list[PartitionRange], *, check_crcs: bool = True, on_corrupt: _OnCorrupt = "raise"
 ) -> RecordStream: ...
+
+@final
+class Decoding:
+    """How the keys and values of a scan are decoded, with all schemas for it; frozen and picklable."""
+
+    def to_json(self) -> str: ...
+    def __reduce__(self) -> tuple[Any, tuple[str]]: ...
+    def projected(self, *, key: list[list[str]] | None = None, value: list[list[str]] | None = None) -> Decoding: ...
+    def refreshed(
+        self,
+        ranges: list[PartitionRange],
+        paths: list[str],
+        *,
+        log_dirs: list[str] | None = None,
+        given: list[_Given] | None = None,
+    ) -> Decoding: ...
 
 @final
 class LogDir:
@@ -546,7 +578,7 @@ def rebuild_indexes(
 
 @final
 class RecordText:
-    def __new__(cls, template: str | None = None, *, null: str = "") -> RecordText: ...
+    def __new__(cls, template: str | None = None, *, null: str = "", is_json_text: bool = False) -> RecordText: ...
     @property
     def columns(self) -> list[str]: ...
     def of(self, batch: object) -> bytes: ...

@@ -111,7 +111,8 @@ def _given(schemas: Mapping[int | str, str]) -> list[_Given]:
     found: list[_Given] = []
     for key, value in schemas.items():
         kind: str | None = None
-        text, imports = value, []
+        text = value
+        imports: list[tuple[str, str]] = []
         if _is_path(value):
             kind, text, imports = _file(value)
         is_id, is_guid = isinstance(key, int), isinstance(key, str) and _GUID.fullmatch(key) is not None

@@ -290,7 +290,8 @@ class ReadOptions:
             object.__setattr__(self, each.name, each.metadata["check"](each.name, getattr(self, each.name)))
         if self.tombstones and not self.latest_per_key:
             raise ValueError("tombstones=True is for latest_per_key=True, which leaves tombstones out by default")
-        _core.check_search(self.containing, self.matching, self.search_in)
+        # The checks made bytes and a tuple of them.
+        _core.check_search(self.containing, self.matching, self.search_in)  # type: ignore[arg-type]
         if self.search_in != ("value",) and not self.is_search:
             raise ValueError("search_in says where containing= or matching= is searched for; give one of them")
         self._check_decoding(is_all=is_all)

@@ -313,7 +313,6 @@ fn failure(
     source: &[u8],
     context: &Context,
 ) -> Error {
-    let name = side.name();
     let schema = payloads.schema_text();
     let schema = schema.map_or_else(
         || "a schema".to_owned(),
@@ -353,12 +352,7 @@ fn failure(
     }
     found.push_str("; decode_as=\"json\" decodes each record under its own schema, on_undecoded=\"null\" gives null");
     let expected = format!("bytes that {schema} decodes");
-    let what = match side {
-        Side::Key => "key",
-        Side::Value => "value",
-    };
-    let _ = name;
-    Error::invalid(what, 0, expected, found).of_kind(FaultKind::Undecoded)
+    Error::invalid(side.name(), 0, expected, found).of_kind(FaultKind::Undecoded)
 }
 
 /// A column of decoded keys or values, or of what is known of them.

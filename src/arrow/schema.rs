@@ -69,7 +69,7 @@ impl ColumnOptions {
         for column in &self.columns {
             let name = column.name();
             let side = match Column::ALL.get(Column::RECORDS..).unwrap_or_default() {
-                decoded if !decoded.contains(column) => continue,
+                those if !those.contains(column) => continue,
                 _ if name.starts_with("key") => Side::Key,
                 _ => Side::Value,
             };

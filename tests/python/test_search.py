@@ -177,7 +177,7 @@ def test_refused(options: Any, text: str) -> None:
 
 def test_types() -> None:
     assert ReadOptions(containing="\u00fc") == ReadOptions(containing=b"\xc3\xbc")
-    assert ReadOptions(containing=bytearray(b"a"), search_in="key").search_in == ("key",)
+    assert ReadOptions(containing=b"a", search_in="key").search_in == ("key",)
     with pytest.raises(TypeError, match="containing must be bytes or str, not 5"):
         ReadOptions(containing=5)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="matching must be a regular expression as str"):

@@ -427,7 +427,7 @@ def test_both_spellings_of_an_option(name: str) -> None:
 def test_schema_is_ddl() -> None:
     assert schema(["value", "offset"]) == "`value` BINARY, `offset` BIGINT"
     assert schema(include_headers=True).endswith("`headers` ARRAY<STRUCT<key: STRING, value: BINARY>>")
-    assert len(SPARK_TYPES) == 25
+    assert len(SPARK_TYPES) == 33
 
 
 def test_functions_show_the_options_of_read() -> None:

@@ -128,7 +128,7 @@ def declared(column: str, wanted: DataType, known: pa.DataType) -> tuple[pa.Data
         if wanted.simpleString().lower() != expected:
             raise ValueError(f"column {column} must be declared {expected}, not {wanted.simpleString()}")
         return known, [[]]
-    chosen: list[pa.Field] = []
+    chosen: list[pa.Field[Any]] = []
     paths: list[list[str]] = []
     for field in fields:
         if nested.get_field_index(field.name) < 0:
@@ -156,20 +156,21 @@ def converted(array: Any, kind: Any) -> pa.Array[Any]:
             return array.cast(kind)  # type: ignore[no-any-return]
         return pa.StructArray.from_arrays(children, fields=list(kind), mask=mask)
     if has.is_list(own):
+        build: Any = pa.ListArray.from_arrays
         values = converted(array.values, kind.value_type)
-        return _with_offsets(array, lambda offsets, mask: pa.ListArray.from_arrays(offsets, values, kind, mask=mask))
+        return _with_offsets(array, lambda offsets, mask: build(offsets, values, kind, mask=mask))
     if has.is_map(own):
+        build = pa.MapArray.from_arrays
         keys, items = converted(array.keys, kind.key_type), converted(array.items, kind.item_type)
-        return _with_offsets(
-            array, lambda offsets, mask: pa.MapArray.from_arrays(offsets, keys, items, kind, mask=mask)
-        )
+        return _with_offsets(array, lambda offsets, mask: build(offsets, keys, items, kind, mask=mask))
     if has.is_timestamp(own):
         times, factor = array.cast(pa.int64()), _MICROS.get(own.unit, 0)
         if own.unit == "ns":
             # Nanoseconds are cut off.
             return array.cast(kind, safe=False)  # type: ignore[no-any-return]
         if factor:
-            fits = pc.less_equal(pc.abs(times), _MAX_INT64 // factor)
+            most: Any = _MAX_INT64 // factor
+            fits = pc.less_equal(pc.abs(times), most)
             array = pc.if_else(fits, array, pa.scalar(None, own))
         return array.cast(kind)  # type: ignore[no-any-return]
     return array.cast(kind)  # type: ignore[no-any-return]

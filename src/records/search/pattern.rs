@@ -17,7 +17,7 @@ use regex_syntax::ast::{
     Alternation, Assertion, AssertionKind, Ast, Concat, Flags, Group, GroupKind, Literal,
     LiteralKind, Span, parse::ParserBuilder,
 };
-use regex_syntax::hir::literal::{ExtractKind, Extractor, Seq};
+use regex_syntax::hir::literal::{self, ExtractKind, Extractor, Seq};
 use regex_syntax::hir::translate::TranslatorBuilder;
 use regex_syntax::hir::{Hir, HirKind};
 
@@ -201,7 +201,7 @@ fn literals_of(hir: &Hir) -> Option<Prefilter> {
     let literals: Vec<_> = literals
         .literals()?
         .iter()
-        .map(|each| each.as_bytes())
+        .map(literal::Literal::as_bytes)
         .collect();
     Prefilter::new(MatchKind::LeftmostFirst, &literals).filter(Prefilter::is_fast)
 }
