@@ -67,8 +67,8 @@ def words(command: str, source: Path, target: Path, *more: str, but: argparse.Ac
     """Give a command what it requires, except for one argument."""
     given = [command, *more, *NEEDS.get(command, ())]
     for action in ACTIONS[command]:
-        is_out = writes(action) and not action.option_strings
-        if action is but or not (is_out or (action.required and action.nargs not in {"?", "*"})):
+        is_given = action.metavar == "FILE,..." or (writes(action) and not action.option_strings)
+        if action is but or not (is_given or (action.required and action.nargs not in {"?", "*"})):
             continue
         value = (
             str(target)

@@ -21,8 +21,8 @@ EPILOG = """\
 Commands, options, their values and files are completed, and topics and partitions of the path that stands before them.
 
 examples:
-  source <(kafkalog completion bash)                                  # in ~/.bashrc
-  source <(kafkalog completion zsh)                                   # in ~/.zshrc, after compinit
+  source <(kafkalog completion bash)    # in ~/.bashrc
+  source <(kafkalog completion zsh)     # in ~/.zshrc, after compinit
   kafkalog completion fish > ~/.config/fish/completions/kafkalog.fish"""
 
 # Each calls back with the words up to the cursor; a first line ":files" asks for files.

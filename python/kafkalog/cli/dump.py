@@ -140,10 +140,12 @@ def run(args: argparse.Namespace) -> int:
     """Dump the files."""
     from kafkalog import _core
 
-    args.files = [*args.files, *args.path]
+    named_folders = any(each != "-" and Path(each).is_dir() for each in args.path)
+    args.files += [each for path in args.path for each in _segments(path, args.topic, args.partition)]
     if not args.files:
+        if named_folders:
+            return 0
         raise ValueError("name the files to dump: kafkalog dump FILE..., or a folder of them; or --files FILE,FILE")
-    named_folders = any(Path(file).is_dir() for file in args.files)
     given = (topic for flag, topic in _TOPIC_DECODERS.items() if getattr(args, flag[2:].replace("-", "_")))
     topic_decoder = next(given, args.topic if args.topic in _TOPIC_DECODERS.values() else None)
     named = (topic_decoder, args.key_decoder_class, args.value_decoder_class)
@@ -154,7 +156,6 @@ def run(args: argparse.Namespace) -> int:
     with ExitStack() as stack:
         # Names mean that the file's folder does not tell them.
         in_any = args.topic is None and args.partition is None
-        args.files = [each for file in args.files for each in _segments(file, args.topic, args.partition)]
         found = {
             file: loose(file, args.topic, args.partition, in_any_folder=in_any or named_folders) for file in args.files
         }
