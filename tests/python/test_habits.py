@@ -335,7 +335,7 @@ def test_dump_of_files_and_folders() -> None:
     assert call("dump", *files, "--print-data-log", errors="replace").stdout == named
     assert call("dump", DATA, "-t", "orders", "--print-data-log", errors="replace").stdout == named
     assert call("dump", "--key-decoder-class", *files[:1]).returncode == 0
-    assert "kafkalog dump FILE" in fails(2, "dump")
+    assert "FILE, a folder, or --files" in fails(2, "dump")
 
 
 def test_groups_as_kafkas_tool_is_called() -> None:

@@ -145,7 +145,7 @@ def run(args: argparse.Namespace) -> int:
     if not args.files:
         if named_folders:
             return 0
-        raise ValueError("name the files to dump: kafkalog dump FILE..., or a folder of them; or --files FILE,FILE")
+        raise ValueError("dump: the following arguments are required: FILE, a folder, or --files FILE,FILE")
     given = (topic for flag, topic in _TOPIC_DECODERS.items() if getattr(args, flag[2:].replace("-", "_")))
     topic_decoder = next(given, args.topic if args.topic in _TOPIC_DECODERS.values() else None)
     named = (topic_decoder, args.key_decoder_class, args.value_decoder_class)
