@@ -371,3 +371,48 @@ def test_offsets_takes_a_topic() -> None:
         == out("offsets", "--bootstrap-server", DATA, "--topic", "orders")
         == "orders:0:880\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("cat DATA -t orders -G group", "without a broker"),
+        ("cat DATA -t orders -X isolation.level=read_committed", "--isolation-level read_committed"),
+        ("cat -b DATA -t orders -s value=avro -r http://localhost:8081", "schemas come from _schemas"),
+        ("cat --bootstrap-server DATA --topic orders --property print.key=true", "-K ' ' prints keys"),
+        ("cat --bootstrap-server DATA --topic orders --timeout-ms 100", "leave it out"),
+        ("cat --bootstrap-server DATA --include ord.*", "-t names topics"),
+        ("cat DATA --topic orders --formatter kafka.tools.DefaultMessageFormatter", "kafkalog groups"),
+        ("groups --bootstrap-server DATA --reset-offsets --to-earliest", "kafkalog metadata"),
+        ("groups DATA --delete --group g", "nothing is written"),
+        ("offsets --bootstrap-server DATA --topic-partitions orders:0", "-t orders:0"),
+        ("console-consumer --bootstrap-server DATA --topic orders", "use kafkalog cat"),
+        ("kafka-dump-log.sh --files x", "use kafkalog dump"),
+        ("log-dirs --describe --bootstrap-server DATA", "use kafkalog ls"),
+        ("consume -b DATA -t orders", "use kafkalog cat"),
+    ],
+)
+def test_what_is_refused_names_what_works(words: str, said: str) -> None:
+    assert said in fails(2, *words.replace("DATA", str(DATA)).split())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "cat --bootstrap-server DATA --topic orders --from-beginning --max-messages 1",
+        "cat --bootstrap-server DATA --topic orders --partition 0 --offset 5",
+        "cat DATA -t orders -o beginning -c 1 -K:",
+        "cat DATA -t orders -o end",
+        "cat -b DATA -C -t orders -p 0 -o -1 -e -q -J",
+        "offsets --bootstrap-server DATA --topic orders --time -2",
+        "offsets --broker-list DATA --topic orders --partitions 0",
+        "dump --files SEGMENT --print-data-log --deep-iteration",
+        "dump SEGMENT --value-decoder-class string",
+        "stats DATA -t orders -p 0",
+        "verify DATA",
+    ],
+)
+def test_lines_of_other_tools(words: str) -> None:
+    segment = str(ORDERS / f"{0:020}.log")
+    done = call(*words.replace("DATA", str(DATA)).replace("SEGMENT", segment).split(), errors="replace")
+    assert (done.returncode, done.stderr) == (0, "")

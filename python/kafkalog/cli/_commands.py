@@ -105,6 +105,32 @@ SYNONYMS = {
 # kcat's modes, for those who type them without a command.
 MODES = {"-C": "cat", "-L": "ls", "-Q": "offsets", "-P": "import"}
 
+# Options of kcat and of Kafka's tools that have another name here, or no meaning without a broker.
+FOREIGN = {
+    "-G": "there are no consumers without a broker; name topics with -t",
+    "-X": "read_committed is --isolation-level read_committed; other properties are of clients",
+    "-r": "schemas come from _schemas in the log dir; leave out the registry",
+    "-E": "--on-corrupt skip goes on after damage",
+    "--consumer-property": "read_committed is --isolation-level read_committed",
+    "--consumer.config": "no client is configured; leave it out",
+    "--command-config": "no client is configured; leave it out",
+    "--property": "-K ' ' prints keys, -f '%T %p %o %k %s\\n' whatever you name",
+    "--formatter-property": "-K ' ' prints keys, -f '%T %p %o %k %s\\n' whatever you name",
+    "--formatter": "kafkalog groups, transactions and dump decode internal topics; -f is a format",
+    "--timeout-ms": "a log ends at its end; leave it out",
+    "--timeout": "a log ends at its end; leave it out",
+    "--include": "-t names topics, separated by commas; export has --topic-pattern",
+    "--whitelist": "-t names topics, separated by commas; export has --topic-pattern",
+    "--skip-message-on-error": "--on-corrupt skip goes on after damage",
+    "--value-deserializer": "dump has --value-decoder-class string, integer or long",
+    "--key-deserializer": "dump has --key-decoder-class string, integer or long",
+    "--reset-offsets": "nothing is written to consumer groups; kafkalog metadata prints the commands that do",
+    "--delete": "nothing is written to it; kafkalog rewrite makes a copy without some records",
+    "--delete-offsets": "nothing is written to consumer groups",
+    "--topic-partitions": "-t orders:0,orders:1 names partitions",
+    "--under-replicated-partitions": "compare Replicas with Isr, or -J and a filter",
+}
+
 FIRST_STEPS = """\
 Reads what Apache Kafka left on disk, without a broker. DIR is a log dir: the folder that holds orders-0 and the like.
   kafkalog ls DIR                         topics, partitions, segments: what is there

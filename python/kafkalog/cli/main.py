@@ -17,7 +17,7 @@ import textwrap
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
-from kafkalog.cli._commands import COMMANDS, FIRST_STEPS, GROUPS, MODES, SYNONYMS
+from kafkalog.cli._commands import COMMANDS, FIRST_STEPS, FOREIGN, GROUPS, MODES, SYNONYMS
 from kafkalog.cli._style import styled
 from kafkalog.cli._words import NEGATIVE, ordered
 from kafkalog.errors import KafkaLogError
@@ -122,7 +122,13 @@ class _Parser(argparse.ArgumentParser):
                 return
             name = word.partition("=")[0]
             if name.startswith("--") and " " not in name and not any(option.startswith(name) for option in known):
-                self.error(f"unknown option {name}{_hint(name, known)}")
+                self._refuse(name, known)
+            if name[:2] in FOREIGN and not name.startswith("--") and name[:2] not in known:
+                self._refuse(name[:2], known)
+
+    def _refuse(self, name: str, known: Sequence[str]) -> NoReturn:
+        hint = f": {FOREIGN[name]}" if name in FOREIGN else _hint(name, known)
+        self.error(f"unknown option {name}{hint}")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:

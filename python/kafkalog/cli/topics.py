@@ -17,6 +17,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     _common.add_log_dirs(parser)
     _common.add_topics(parser)
+    _common.add_ignored(parser, "--describe")
+    parser.add_argument("--list", action="store_true", help="only the names of the topics")
     parser.add_argument("--exclude-internal", action="store_true", help="leave out topics named __...")
     parser.add_argument("-J", "--json", action="store_true", help="one JSON object per partition")
 
@@ -45,7 +47,10 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.exclude_internal and row["topic"].startswith("__")
         ):
             by_topic.setdefault(row["topic"], []).append(row)
-    for found in by_topic.values():
+    for topic, found in by_topic.items():
+        if arguments.list:
+            _common.say(topic)
+            continue
         if arguments.json:
             for row in found:
                 _common.json_line({**row, "configs": dict(row["configs"])})
