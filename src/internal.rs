@@ -301,6 +301,7 @@ pub mod values {
             let body = Body {
                 bytes,
                 message: &[],
+                bare_bytes: true,
             };
             let done = self.decoder.decode(program, body, &mut self.column);
             if done.is_err() {

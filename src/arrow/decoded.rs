@@ -191,7 +191,7 @@ impl DecodedSides {
                     OnUndecoded::Raise => {
                         truncate(&mut sides, rows.saturating_add(kept));
                         let rest = slots.get(done.taken..).unwrap_or_default();
-                        let side = sides.iter_mut().nth(side);
+                        let side = sides.get_mut(side);
                         done.failed = side.map(|(side, payloads)| {
                             failure(*side, payloads, &why, rest, source, context)
                         });
@@ -245,9 +245,9 @@ fn bytes_of(sides: &LockedSides<'_>) -> usize {
 }
 
 fn truncate(sides: &mut LockedSides<'_>, rows: usize) {
-    sides
-        .iter_mut()
-        .for_each(|(_, payloads)| payloads.truncate(rows));
+    for (_, payloads) in sides {
+        payloads.truncate(rows);
+    }
 }
 
 /// Appends a record to all sides; the index of the one that refuses it, and why.

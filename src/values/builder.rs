@@ -255,11 +255,6 @@ impl StructBuilder {
         &mut self.children
     }
 
-    /// The names and types of the children.
-    pub(crate) const fn fields(&self) -> &Fields {
-        &self.fields
-    }
-
     /// Ends a row.
     #[inline]
     pub(crate) fn close(&mut self) {

@@ -25,6 +25,8 @@ pub(crate) struct Body<'a> {
     pub(crate) bytes: &'a [u8],
     /// Path to a Protobuf message in its file; empty stands for the first one, and for other formats.
     pub(crate) message: &'a [i32],
+    /// A value that is Avro `bytes` as a whole has no length.
+    pub(crate) bare_bytes: bool,
 }
 
 /// Decodes payloads of one format into one column.

@@ -143,11 +143,6 @@ impl Framer {
         framer
     }
 
-    /// The schemas.
-    pub(crate) fn schemas(&self) -> &Arc<Schemas> {
-        &self.schemas
-    }
-
     /// Path of the last payload's Protobuf message in its file; empty for the first message.
     pub(crate) fn message(&self) -> &[i32] {
         &self.message

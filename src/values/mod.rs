@@ -5,7 +5,6 @@
 //! | [`guid`] | ids of schemas by their content |
 //! | [`schemas`] | schemas, and the one that a payload is written under |
 //! | [`framing`] | the bytes and headers before a value, which name its schema |
-//! | `prefix` | Confluent's framings |
 //! | [`decoding`] | decoding of a scan, as plain data that travels in plans |
 //! | [`payloads`] | keys or values of a batch, from framing to column |
 //! | `formats` | the decoders of all formats |
@@ -28,5 +27,4 @@ mod formats;
 pub(crate) mod framing;
 pub(crate) mod guid;
 pub(crate) mod payloads;
-mod prefix;
 pub(crate) mod schemas;

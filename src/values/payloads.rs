@@ -4,7 +4,6 @@
 //! what was appended of it is removed.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use arrow_array::ArrayRef;
@@ -15,10 +14,13 @@ use super::decoder::{Body, Decoder, ProgramId};
 use super::decoding::{DecodeAs, Decoding};
 use super::fault::{Cause, Undecoded};
 use super::formats;
-use super::prefix::{Framed, SchemaName, unframe};
+use super::framing::{Frame, Framer, Unframed, WireId};
 use super::schemas::{SchemaIndex, SchemaKind, Side};
 use crate::error::Result;
 use crate::format::record::HeaderIter;
+
+/// Most bytes of a payload that its framing has compressed.
+const MOST_UNPACKED: usize = 256 << 20;
 
 /// Result of a payload.
 type Decoded<T = ()> = std::result::Result<T, Undecoded>;
@@ -26,23 +28,19 @@ type Decoded<T = ()> = std::result::Result<T, Undecoded>;
 /// A schema that occurs in a topic.
 #[derive(Debug)]
 struct Writer {
-    schema: Option<SchemaIndex>,
+    schema: SchemaIndex,
     id: Option<i32>,
     guid: Option<String>,
-    /// Payloads name a message of the schema.
-    has_messages: bool,
     /// The decoder and its program, or why there is none.
     program: Decoded<(usize, ProgramId)>,
 }
 
 /// What is known of a topic.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct TopicWriters {
-    /// A schema was given for the topic.
-    is_given: bool,
-    writers: HashMap<SchemaName, usize>,
-    /// The schema of the payload before.
-    last: Option<(SchemaName, usize)>,
+    framer: Framer,
+    /// By schema.
+    writers: Vec<Option<usize>>,
 }
 
 /// Decoded keys, or decoded values, of the rows of a batch.
@@ -55,9 +53,11 @@ pub(crate) struct Payloads {
     writers: Vec<Writer>,
     topics: HashMap<Arc<str>, TopicWriters>,
     topic: Arc<str>,
-    current: TopicWriters,
+    current: Option<TopicWriters>,
     /// The schema of the payload that was decoded last, whether it could be or not.
     writer: Option<usize>,
+    /// The id of that payload, if no schema has it.
+    unknown: Option<WireId>,
     values: Builder,
     ids: Builder,
     guids: Builder,
@@ -73,6 +73,7 @@ enum OpenFor {
 }
 
 /// Columns that are built.
+#[expect(clippy::struct_excessive_bools, reason = "one for each column")]
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Wanted {
     /// Decode at all: for the value, its error, or to leave rows out.
@@ -105,8 +106,9 @@ impl Payloads {
             writers: Vec::new(),
             topics: HashMap::new(),
             topic: Arc::from(""),
-            current: TopicWriters::default(),
+            current: None,
             writer: None,
+            unknown: None,
             values: Builder::try_new(&data_type)?,
             ids: Builder::try_new(&DataType::Int32)?,
             guids: Builder::try_new(&DataType::Utf8)?,
@@ -123,7 +125,7 @@ impl Payloads {
 
     /// Appends a row without a payload.
     pub(crate) fn push_null(&mut self) {
-        self.writer = None;
+        (self.writer, self.unknown) = (None, None);
         self.values.push_null();
         self.end(None);
     }
@@ -139,13 +141,9 @@ impl Payloads {
         payload: &[u8],
         headers: HeaderIter<'_>,
     ) -> Decoded {
-        self.writer = None;
         let framed = self.unframe(topic, payload, headers);
-        if let Ok(framed) = &framed {
-            self.writer = Some(self.writer_of(framed.schema));
-        }
         if self.wanted.values {
-            self.decode(&framed?, payload)?;
+            self.decode(&framed?)?;
         } else {
             self.values.push_null();
         }
@@ -187,12 +185,11 @@ impl Payloads {
 
     /// The schema of the payload that [`Payloads::push`] took or refused last, in words.
     pub(crate) fn schema_text(&self) -> Option<String> {
+        if let Some(id) = self.unknown {
+            return Some(id.to_string());
+        }
         let writer = self.writers.get(self.writer?)?;
-        Some(match (writer.schema, writer.id, &writer.guid) {
-            (Some(schema), ..) => self.decoding.named(schema),
-            (None, Some(id), _) => format!("id {id}"),
-            (None, None, guid) => format!("GUID {}", guid.as_deref().unwrap_or_default()),
-        })
+        Some(self.decoding.named(writer.schema))
     }
 
     /// The schema of a payload, in words, if no payload of it can be decoded.
@@ -202,10 +199,11 @@ impl Payloads {
         payload: &[u8],
         headers: HeaderIter<'_>,
     ) -> Option<String> {
-        let name = self.unframe(topic, payload, headers).ok()?.schema;
-        self.writer = Some(self.writer_of(name));
-        let writer = self.writers.get(self.writer?)?;
-        writer.program.is_err().then(|| self.schema_text())?
+        // What this finds is in `writer` or `unknown`.
+        let _ = self.unframe(topic, payload, headers);
+        let writer = self.writer.and_then(|writer| self.writers.get(writer));
+        let is_readable = writer.is_none_or(|writer| writer.program.is_ok());
+        (self.unknown.is_some() || !is_readable).then(|| self.schema_text())?
     }
 
     /// Unknown fields of Protobuf messages so far.
@@ -220,16 +218,25 @@ impl Payloads {
     fn end(&mut self, why: Option<&Undecoded>) {
         let writer = self.writer.and_then(|writer| self.writers.get(writer));
         if self.wanted.ids {
-            match (&mut self.ids, writer.and_then(|writer| writer.id)) {
+            let unknown = match self.unknown {
+                Some(WireId::Id(id)) => i32::try_from(id).ok(),
+                _ => None,
+            };
+            match (
+                &mut self.ids,
+                writer.and_then(|writer| writer.id).or(unknown),
+            ) {
                 (Builder::Int32(ids), Some(id)) => ids.push(id),
                 (ids, _) => ids.push_null(),
             }
         }
         if self.wanted.guids {
-            push_text(
-                &mut self.guids,
-                writer.and_then(|writer| writer.guid.as_deref()),
-            );
+            let unknown = match self.unknown {
+                Some(WireId::Guid(guid)) => Some(guid.to_string()),
+                _ => None,
+            };
+            let guid = writer.and_then(|writer| writer.guid.as_deref());
+            push_text(&mut self.guids, guid.or(unknown.as_deref()));
         }
         if self.wanted.errors {
             push_text(&mut self.errors, why.map(ToString::to_string).as_deref());
@@ -243,68 +250,67 @@ impl Payloads {
         topic: &Arc<str>,
         payload: &'a [u8],
         headers: HeaderIter<'a>,
-    ) -> Decoded<Framed<'a>> {
-        if !Arc::ptr_eq(topic, &self.topic) && *topic != self.topic {
-            let last = std::mem::take(&mut self.current);
-            let last_topic = std::mem::replace(&mut self.topic, Arc::clone(topic));
-            self.topics.insert(last_topic, last);
-            self.current = self.topics.remove(topic).unwrap_or_else(|| {
-                let given = self.decoding.schemas.given_for(topic, self.side);
-                TopicWriters {
-                    is_given: given.is_some(),
-                    ..TopicWriters::default()
+    ) -> Decoded<Frame<'a>> {
+        (self.writer, self.unknown) = (None, None);
+        if self.current.is_none() || (!Arc::ptr_eq(topic, &self.topic) && *topic != self.topic) {
+            self.enter(topic);
+        }
+        let Some(current) = &mut self.current else {
+            return Err(Undecoded::new(Cause::BadSchema, "no topic"));
+        };
+        let frame = match current.framer.frame(payload, headers) {
+            Ok(frame) => frame,
+            Err(Unframed { id, reason }) => {
+                if reason.cause() == Cause::UnknownId {
+                    self.unknown = id;
                 }
-            });
-        }
-        unframe(self.current.is_given, self.side, payload, headers)
-    }
-
-    /// The schema of this name in the current topic.
-    #[inline]
-    fn writer_of(&mut self, name: SchemaName) -> usize {
-        match self.current.last {
-            Some((last, writer)) if last == name => writer,
-            _ => self.look_up(name),
-        }
-    }
-
-    fn look_up(&mut self, name: SchemaName) -> usize {
-        let found = match self.current.writers.entry(name) {
-            Entry::Occupied(known) => *known.get(),
-            Entry::Vacant(_) => {
-                let writer = self.resolve(name);
-                let index = self.writers.len();
-                self.writers.push(writer);
-                self.current.writers.insert(name, index);
-                index
+                return Err(reason);
             }
         };
-        self.current.last = Some((name, found));
-        found
+        self.writer = match current.writers.get(frame.schema) {
+            Some(Some(writer)) => Some(*writer),
+            _ => Some(self.resolve(frame.schema)),
+        };
+        Ok(frame)
     }
 
+    /// Goes to a topic.
     #[cold]
-    fn resolve(&mut self, name: SchemaName) -> Writer {
-        let decoding = Arc::clone(&self.decoding);
-        let schema = name.find(&decoding.schemas, &self.topic, self.side);
-        let known = schema.and_then(|schema| decoding.schemas.get(schema));
-        let id = known.and_then(|known| known.id).or_else(|| name.id());
-        let guid = known.and_then(|known| known.guid).or_else(|| name.guid());
-        Writer {
-            schema,
-            id: id.and_then(|id| i32::try_from(id).ok()),
-            guid: guid.map(|guid| guid.to_string()),
-            has_messages: known.is_some_and(|known| known.kind == SchemaKind::Protobuf),
-            program: match schema {
-                Some(schema) => self.compile(schema),
-                None => Err(Undecoded::new(
-                    Cause::UnknownId,
-                    format_args!(
-                        "no schema has {name}; kafkalog schemas lists those that there are"
-                    ),
-                )),
-            },
+    fn enter(&mut self, topic: &Arc<str>) {
+        let last_topic = std::mem::replace(&mut self.topic, Arc::clone(topic));
+        if let Some(last) = self.current.take() {
+            self.topics.insert(last_topic, last);
         }
+        self.current = Some(self.topics.remove(topic).unwrap_or_else(|| {
+            let schemas = Arc::clone(&self.decoding.schemas);
+            TopicWriters {
+                framer: Framer::new(schemas, topic, self.side, MOST_UNPACKED),
+                writers: Vec::new(),
+            }
+        }));
+    }
+
+    /// Compiles a schema for the current topic.
+    #[cold]
+    fn resolve(&mut self, schema: SchemaIndex) -> usize {
+        let decoding = Arc::clone(&self.decoding);
+        let known = decoding.schemas.get(schema);
+        let writer = Writer {
+            schema,
+            id: known.and_then(|known| i32::try_from(known.id?).ok()),
+            guid: known.and_then(|known| Some(known.guid?.to_string())),
+            program: self.compile(schema),
+        };
+        let index = self.writers.len();
+        self.writers.push(writer);
+        if let Some(current) = &mut self.current {
+            let len = current.writers.len().max(schema.saturating_add(1));
+            current.writers.resize(len, None);
+            if let Some(place) = current.writers.get_mut(schema) {
+                *place = Some(index);
+            }
+        }
+        index
     }
 
     fn compile(&mut self, schema: SchemaIndex) -> Decoded<(usize, ProgramId)> {
@@ -351,27 +357,24 @@ impl Payloads {
     }
 
     #[inline]
-    fn decode(&mut self, framed: &Framed<'_>, payload: &[u8]) -> Decoded {
+    fn decode(&mut self, frame: &Frame<'_>) -> Decoded {
         let none = || Undecoded::new(Cause::BadSchema, "no decoder");
         let writer = self.writer.and_then(|writer| self.writers.get(writer));
         let writer = writer.ok_or_else(none)?;
         let (decoder, program) = writer.program.as_ref().map_err(Undecoded::clone)?;
         let (_, decoder) = self.decoders.get(*decoder).ok_or_else(none)?;
         let rows = self.values.len();
-        let (message, bytes) = if writer.has_messages {
-            framed.message()?
-        } else {
-            (Vec::new(), framed.body)
-        };
+        let message = self.current.as_ref().map(|topic| topic.framer.message());
         let body = Body {
-            bytes,
-            message: &message,
+            bytes: &frame.body,
+            message: message.unwrap_or_default(),
+            bare_bytes: frame.bare_bytes,
         };
         decoder
             .decode(*program, body, &mut self.values)
             .map_err(|why| {
                 self.values.truncate(rows);
-                why.after(payload.len().saturating_sub(bytes.len()))
+                why.after(frame.start)
             })
     }
 }

@@ -296,21 +296,6 @@ pub(crate) enum FoundBy {
     Guid,
 }
 
-impl FoundBy {
-    /// Its name.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Given => "given",
-            Self::Subject => "subject",
-            Self::ContextSubject => "context-subject",
-            Self::DefaultContext => "default-context",
-            Self::OtherContext => "other-context",
-            Self::HardDeleted => "hard-deleted",
-            Self::Guid => "guid",
-        }
-    }
-}
-
 /// What the user names a schema for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) enum GivenFor {
@@ -432,16 +417,6 @@ impl Schemas {
         let index = self.add(row);
         self.given.insert(to.clone(), index);
         self.set.given.push((to, index));
-    }
-
-    /// Adds what the user gave to `other`, to come before the schemas here.
-    pub(crate) fn give_all(&mut self, other: &Self) {
-        for (to, index) in &other.set.given {
-            if let Some(row) = other.set.rows.get(*index) {
-                let imports = row.imports.clone();
-                self.give(to.clone(), row.kind.clone(), &row.text, imports);
-            }
-        }
     }
 
     /// The schema with the highest id that the user gave.

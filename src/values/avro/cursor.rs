@@ -1,6 +1,8 @@
 //! The bytes of a value, read strictly: what Java tolerates (a boolean of 2, varints beyond their width) is a fault.
 
+use super::super::decoder::Body;
 use super::super::fault::{Cause, Undecoded};
+use super::schema::{AvroKind, AvroSchema};
 use crate::format::varint::{MAX_VARINT_LEN, MAX_VARLONG_LEN, unzigzag32, unzigzag64};
 
 /// Most items without bytes in a value: their number is not bounded by the bytes that are left.
@@ -252,6 +254,18 @@ impl<'a> AvroCursor<'a> {
             }
         }
     }
+}
+
+/// The bytes of a value. One that is `bytes` as a whole may come with or without Avro's length; it is returned without.
+#[inline]
+pub(super) fn value_bytes<'a>(body: Body<'a>, writer: &AvroSchema) -> Strict<&'a [u8]> {
+    if body.bare_bytes || !matches!(writer.get(writer.root).kind, AvroKind::Bytes) {
+        return Ok(body.bytes);
+    }
+    let mut input = AvroCursor::new(body.bytes);
+    let bytes = input.prefixed()?;
+    input.end()?;
+    Ok(bytes)
 }
 
 /// `bytes` as text.

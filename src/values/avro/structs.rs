@@ -7,7 +7,7 @@ use super::super::decoder::{Body, Decoder, ProgramId, SchemaText};
 use super::super::fault::{Cause, Undecoded};
 use super::super::field_tree::FieldTree;
 use super::column::data_type;
-use super::cursor::AvroCursor;
+use super::cursor::{AvroCursor, value_bytes};
 use super::parse::parse;
 use super::resolve::{AvroAliases, Resolver};
 use super::schema::{AvroKind, AvroSchema};
@@ -93,12 +93,13 @@ impl Decoder for AvroStructs {
             writer,
             reader: &self.reader,
         };
-        let mut input = AvroCursor::new(body.bytes);
+        let bytes = value_bytes(body, writer)?;
+        let mut input = AvroCursor::new(bytes);
         let done = step.run(schemas, &mut input, column);
         match done.and_then(|()| input.end()) {
             // Damage comes before what the reader cannot read.
             Err(fault) if fault.cause() == Cause::Incompatible => {
-                sound(writer, body.bytes)?;
+                sound(writer, bytes)?;
                 Err(fault)
             }
             done => done,

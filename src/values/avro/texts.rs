@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::super::builder::Builder;
 use super::super::decoder::{Body, Decoder, ProgramId, SchemaText};
 use super::super::fault::{Cause, Undecoded};
-use super::cursor::{AvroCursor, MAX_DEPTH, utf8};
+use super::cursor::{AvroCursor, MAX_DEPTH, utf8, value_bytes};
 use super::decimal::{MAX_DECIMAL, put_decimal};
 use super::parse::parse;
 use super::schema::{AvroKind, AvroLogical, AvroSchema, AvroType, TypeId};
@@ -44,11 +44,12 @@ impl Decoder for AvroTexts {
                 "no such program or column",
             ));
         };
+        let bytes = value_bytes(body, schema)?;
         texts.push_with(|out| {
             let mut printer = Printer {
                 schema,
                 start: out.len(),
-                input: AvroCursor::new(body.bytes),
+                input: AvroCursor::new(bytes),
                 out,
             };
             let root = schema.get(schema.root);

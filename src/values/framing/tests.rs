@@ -107,11 +107,11 @@ fn confluents_prefix() {
 #[test]
 fn confluents_headers() {
     let mut framer = framer(&[]);
-    let guid = framer.schemas().rows()[0].guid.unwrap().0;
+    let guid = framer.schemas.rows()[0].guid.unwrap().0;
     let by_guid = [&[1][..], &guid].concat();
     let of_proto = [
         &[1][..],
-        &framer.schemas().rows()[1].guid.unwrap().0,
+        &framer.schemas.rows()[1].guid.unwrap().0,
         b"\x04\0\x02",
     ]
     .concat();

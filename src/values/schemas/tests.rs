@@ -36,9 +36,9 @@ fn hard(row: RegisteredSchema) -> RegisteredSchema {
     }
 }
 
-fn found(schemas: &Schemas, id: i64, topic: &str) -> Option<(String, &'static str)> {
+fn found(schemas: &Schemas, id: i64, topic: &str) -> Option<(String, FoundBy)> {
     let (index, by) = schemas.by_id(id, topic, Side::Value)?;
-    Some((schemas.get(index)?.text.to_string(), by.name()))
+    Some((schemas.get(index)?.text.to_string(), by))
 }
 
 #[test]
@@ -62,11 +62,14 @@ fn an_id_is_looked_up_where_a_registry_looks() {
     let json = serde_json::to_string(&schemas).unwrap();
     for schemas in [schemas, serde_json::from_str(&json).unwrap()] {
         let text = |text: &str, by| Some((text.to_owned(), by));
-        assert_eq!(found(&schemas, 1, "u"), text("u2", "subject"));
-        assert_eq!(found(&schemas, 1, "t"), text("b2", "context-subject"));
-        assert_eq!(found(&schemas, 1, "x"), text("default", "default-context"));
-        assert_eq!(found(&schemas, 7, "t"), text("no", "other-context"));
-        assert_eq!(found(&schemas, 8, "w"), text("gone", "hard-deleted"));
+        assert_eq!(found(&schemas, 1, "u"), text("u2", FoundBy::Subject));
+        assert_eq!(found(&schemas, 1, "t"), text("b2", FoundBy::ContextSubject));
+        assert_eq!(
+            found(&schemas, 1, "x"),
+            text("default", FoundBy::DefaultContext)
+        );
+        assert_eq!(found(&schemas, 7, "t"), text("no", FoundBy::OtherContext));
+        assert_eq!(found(&schemas, 8, "w"), text("gone", FoundBy::HardDeleted));
         assert_eq!(found(&schemas, 9, "w"), None);
         let version = |topic, version| {
             let index = schemas.version(topic, Side::Value, version);
@@ -156,25 +159,25 @@ fn many_references_take_little_time() {
 #[test]
 fn what_the_user_gives_comes_first() {
     let mut schemas = Schemas::new(vec![row("t-value", 1, 1, "registered")], Vec::new());
-    let mut given = Schemas::default();
-    given.give(GivenFor::Id(1), SchemaKind::Avro, "given", Vec::new());
-    given.give(
+    schemas.give(GivenFor::Id(1), SchemaKind::Avro, "given", Vec::new());
+    schemas.give(
         GivenFor::Topic("t".into()),
         SchemaKind::Avro,
         "topic",
         Vec::new(),
     );
-    given.give(
+    schemas.give(
         GivenFor::Topic("t-key".into()),
         SchemaKind::Avro,
         "key",
         Vec::new(),
     );
-    assert!(!schemas.has_given_ids());
-    schemas.give_all(&given);
     let schemas: Schemas = serde_json::from_str(&serde_json::to_string(&schemas).unwrap()).unwrap();
     assert!(schemas.has_given_ids());
-    assert_eq!(found(&schemas, 1, "t"), Some(("given".into(), "given")));
+    assert_eq!(
+        found(&schemas, 1, "t"),
+        Some(("given".into(), FoundBy::Given))
+    );
     let text = |side| &*schemas.rows()[schemas.given_for("t", side).unwrap()].text;
     assert_eq!((text(Side::Value), text(Side::Key)), ("topic", "key"));
     assert_eq!(
