@@ -1,4 +1,4 @@
-"""What the custom resource definitions of Strimzi take in ``KafkaTopic`` and ``KafkaUser``, as JSON Schemas.
+"""The custom resources ``KafkaTopic`` and ``KafkaUser`` of Strimzi, as JSON Schemas.
 
 Source: the schemas ``kafka.strimzi.io/v1`` of Strimzi 0.49 to 1.2 (``043-Crd-kafkatopic.yaml``,
 ``044-Crd-kafkauser.yaml``), without descriptions, ``status`` and ``template``. Kubernetes drops what a schema does not

@@ -42,7 +42,7 @@ class Case(NamedTuple):
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """What the witnesses read, by offset."""
+        """The answers of the witnesses, by offset."""
         path = self.folder / "expected" / f"{self.topic}-{self.partition}" / "values.jsonl.gz"
         with gzip.open(path) as lines:
             return [row for row in map(json.loads, lines) if row["side"] == self.side]

@@ -33,7 +33,7 @@ COMPRESSIONS = {
     "csv": ("none", "gzip"),
     "tsv": ("none", "gzip"),
 }
-"""What each format may be compressed with; the first is the default."""
+"""Compressions of each format; the first is the default."""
 STANDARD_OUTPUT = "-"
 # The formats that gzip compresses as a whole; the others compress inside.
 TEXT_FORMATS = ("jsonl", "csv", "tsv")

@@ -15,10 +15,19 @@ use md5::{Digest, Md5};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::schemas::SchemaReference;
-
 /// Groups of hexadecimal digits.
 const GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
+
+/// A schema's reference to another one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) struct SchemaReference {
+    /// Name in the text that refers.
+    pub(crate) name: String,
+    /// Subject; without a context it is in that of the schema that refers.
+    pub(crate) subject: String,
+    /// Version; below 1 the newest.
+    pub(crate) version: i32,
+}
 
 /// The id of a schema's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

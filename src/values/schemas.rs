@@ -25,6 +25,7 @@ use serde_json::Value;
 use super::decoder::SchemaText;
 use super::fault::{Cause, Undecoded};
 use super::guid::Guid;
+pub(crate) use super::guid::SchemaReference;
 use crate::types::{NO_TIMESTAMP, Offset, TimestampMs};
 
 /// The context of subjects that name none.
@@ -182,17 +183,6 @@ impl KeyFormat {
             Self::Old => "old",
         }
     }
-}
-
-/// A schema's reference to another one.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(crate) struct SchemaReference {
-    /// Name in the text that refers.
-    pub(crate) name: String,
-    /// Subject; without a context it is in that of the schema that refers.
-    pub(crate) subject: String,
-    /// Version; below 1 the newest.
-    pub(crate) version: i32,
 }
 
 /// A version of a subject, or a schema that the user gave.

@@ -1,4 +1,4 @@
-"""What people type who come from kcat and from Kafka's own tools, or guess: it works, or the error names what does."""
+"""Command lines of people who know kcat or Kafka's own tools, or who guess: they work, or the error names what does."""
 
 from __future__ import annotations
 

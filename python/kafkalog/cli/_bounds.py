@@ -1,4 +1,4 @@
-"""Where ``cat``, ``export`` and others begin and end: ``-o``, ``--from`` and ``--until``."""
+"""Bounds of ``cat``, ``export`` and others: ``-o``, ``--from`` and ``--until``."""
 
 from __future__ import annotations
 

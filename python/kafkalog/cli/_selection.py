@@ -1,4 +1,4 @@
-"""What the words of a command line select: paths of any kind, and ``-t orders-0``."""
+"""Selection by the words of a command line: paths of any kind, and ``-t orders-0``."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def settle(arguments: argparse.Namespace) -> None:
 
 
 class Source(NamedTuple):
-    """What one PATH stands for."""
+    """The logs that one PATH names."""
 
     given: str
     path: str

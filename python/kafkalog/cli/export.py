@@ -213,7 +213,7 @@ def _targets(
 
 
 class _Part:
-    """What is taken of the records that are read: some keys, some columns, and no more than a number."""
+    """Selection among the records that are read: keys, columns, and a maximum number."""
 
     def __init__(self, columns: list[str], keys: list[str] | None, count: int | None) -> None:
         self._columns, self._keys, self.left = columns, keys, count

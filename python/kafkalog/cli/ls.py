@@ -20,7 +20,7 @@ _NUMBERS = ("partition", "baseOffset", "endOffset", "bytes")
 
 
 class _Described(NamedTuple):
-    """What there is to say about a partition's folder."""
+    """The row of a partition folder."""
 
     topic_id: str | None
     log_start_offset: int

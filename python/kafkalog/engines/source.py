@@ -137,7 +137,7 @@ class Source:
 
     @cached_property
     def decoding(self) -> _core.Decoding | None:
-        """How keys and values are decoded. The reader schemas are those of its first use."""
+        """The decoding of keys and values. The reader schemas are those of its first use."""
         if self.options.decode is None:
             return None
         return plan_decoding(self._ranges(plan_arguments(self.options)), list(self.paths), self.options)

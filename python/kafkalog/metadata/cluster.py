@@ -25,7 +25,7 @@ class Topic(NamedTuple):
 
     @property
     def is_internal(self) -> bool:
-        """Whether brokers create it."""
+        """True for a topic that brokers create."""
         return self.name in INTERNAL
 
 

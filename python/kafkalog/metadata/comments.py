@@ -1,4 +1,4 @@
-"""What an output does not have, and comments about it: names of the data are in them, which may hold anything."""
+"""Parts that an output leaves out, and safe comments about them: names in the data may hold any character."""
 
 from __future__ import annotations
 
