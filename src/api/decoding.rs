@@ -1,4 +1,4 @@
-//! Where the schemas of decoded keys and values come from.
+//! Sources of the schemas of decoded keys and values.
 
 use std::path::{Path, PathBuf};
 
@@ -26,7 +26,7 @@ pub enum Decode {
     Both,
 }
 
-/// What a schema is given for.
+/// The id, GUID or topic that a schema is given for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SchemaFor {

@@ -50,7 +50,7 @@ pub struct ScanOptions {
     matching: Option<String>,
     search_in: Vec<String>,
     limit: Option<usize>,
-    /// What is decoded of keys and values.
+    /// The decoding of keys and values.
     request: DecodeRequest,
     schemas: SchemaSource,
 }

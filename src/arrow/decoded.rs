@@ -13,7 +13,7 @@ use arrow_schema::{DataType, Field};
 use super::payload::PayloadPart;
 use super::payload_column::payload_bytes;
 use super::rows::Rows;
-use super::schema::Column;
+use super::schema::{Column, decoded_type, shown};
 use super::sources::DataBuffers;
 use super::value_column::{AppendError, ValueColumn};
 use crate::error::{Error, FaultKind, Result};
@@ -46,43 +46,17 @@ pub(super) struct DecodedSides {
     told: u64,
 }
 
-/// What became of the first records of a chunk.
+/// The outcome of decoding the first records of a chunk.
 #[derive(Debug, Default)]
 pub(super) struct DecodedRows {
-    /// How many were looked at. The batch is full behind them, or there is an error.
+    /// Number of records that were looked at. The batch is full after them, or there is an error.
     pub(super) taken: usize,
     /// Those of them that are to be left out.
     pub(super) dropped: Vec<usize>,
     /// Those without a value because of a fault, not counting what is left out.
     pub(super) undecoded: Vec<usize>,
-    /// What is wrong with the one behind them. The position counts from its batch.
+    /// The fault of the record after them. The position counts from its batch.
     pub(super) failed: Option<Error>,
-}
-
-/// The side and part that a column shows.
-const fn shown(column: Column) -> Option<(Side, DecodedPart)> {
-    Some(match column {
-        Column::Key => (Side::Key, DecodedPart::Value),
-        Column::KeySchemaId => (Side::Key, DecodedPart::SchemaId),
-        Column::KeySchemaGuid => (Side::Key, DecodedPart::SchemaGuid),
-        Column::KeyError => (Side::Key, DecodedPart::Error),
-        Column::Value => (Side::Value, DecodedPart::Value),
-        Column::ValueSchemaId => (Side::Value, DecodedPart::SchemaId),
-        Column::ValueSchemaGuid => (Side::Value, DecodedPart::SchemaGuid),
-        Column::ValueError => (Side::Value, DecodedPart::Error),
-        _ => return None,
-    })
-}
-
-/// The type of a column that shows a decoded side; `None` for other columns.
-pub(super) fn decoded_type(decoding: &Decoding, column: Column) -> Option<DataType> {
-    let (side, part) = shown(column)?;
-    decoding.side(side)?;
-    Some(match part {
-        DecodedPart::Value => decoding.data_type(side).ok()??,
-        DecodedPart::SchemaId => DataType::Int32,
-        DecodedPart::SchemaGuid | DecodedPart::Error => DataType::Utf8,
-    })
 }
 
 impl DecodedSides {

@@ -6,9 +6,8 @@
 use std::sync::Arc;
 
 use arrow_array::types::{Int8Type, Int16Type, Int32Type, Int64Type, UInt32Type};
-use arrow_schema::{Field, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
-use super::decoded::decoded_type;
 use super::fixed::{flags, numbers, timestamps};
 use super::headers::HeadersBuilder;
 pub use super::layout::{Layout, TimestampUnit};
@@ -23,6 +22,7 @@ use crate::records::RecordSlot;
 use crate::scan::range::{known_partition, known_topic};
 use crate::types::Compression;
 use crate::values::decoding::Decoding;
+use crate::values::payloads::DecodedPart;
 use crate::values::schemas::Side;
 
 /// Columns, their layout, and the size at which a batch is cut.
@@ -38,7 +38,7 @@ pub struct ColumnOptions {
     pub batch_rows: usize,
     /// Most bytes of a batch, unless one row alone has more; of decompressed records a quarter, but not below 512 KiB.
     pub batch_bytes: usize,
-    /// How keys and values are decoded, if they are.
+    /// The decoding of keys and values, if there is one.
     pub decoding: Option<Arc<Decoding>>,
 }
 
@@ -69,7 +69,7 @@ impl ColumnOptions {
         for column in &self.columns {
             let name = column.name();
             let side = match Column::ALL.get(Column::RECORDS..).unwrap_or_default() {
-                those if !those.contains(column) => continue,
+                of_decoded if !of_decoded.contains(column) => continue,
                 _ if name.starts_with("key") => Side::Key,
                 _ => Side::Value,
             };
@@ -227,8 +227,34 @@ fn control_type(record: &RecordSlot, source: &[u8]) -> Option<&'static str> {
     ControlType::parse(key).ok().map(ControlType::name)
 }
 
+/// The side and part that a column shows.
+pub(super) const fn shown(column: Column) -> Option<(Side, DecodedPart)> {
+    Some(match column {
+        Column::Key => (Side::Key, DecodedPart::Value),
+        Column::KeySchemaId => (Side::Key, DecodedPart::SchemaId),
+        Column::KeySchemaGuid => (Side::Key, DecodedPart::SchemaGuid),
+        Column::KeyError => (Side::Key, DecodedPart::Error),
+        Column::Value => (Side::Value, DecodedPart::Value),
+        Column::ValueSchemaId => (Side::Value, DecodedPart::SchemaId),
+        Column::ValueSchemaGuid => (Side::Value, DecodedPart::SchemaGuid),
+        Column::ValueError => (Side::Value, DecodedPart::Error),
+        _ => return None,
+    })
+}
+
+/// The type of a column that shows a decoded side; `None` for other columns.
+pub(super) fn decoded_type(decoding: &Decoding, column: Column) -> Option<DataType> {
+    let (side, part) = shown(column)?;
+    decoding.side(side)?;
+    Some(match part {
+        DecodedPart::Value => decoding.data_type(side).ok()??,
+        DecodedPart::SchemaId => DataType::Int32,
+        DecodedPart::SchemaGuid | DecodedPart::Error => DataType::Utf8,
+    })
+}
+
 impl Column {
-    /// How many of [`Column::ALL`] are of every scan; the others, behind them, are of decoded keys and values.
+    /// Number of the columns at the beginning of [`Column::ALL`] that every scan has; the others are of decoded keys and values.
     const RECORDS: usize = 25;
 
     /// Default columns: Spark's seven and the headers.

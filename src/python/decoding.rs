@@ -1,4 +1,4 @@
-//! How keys and values are decoded, as Python holds and pickles it.
+//! The decoding of keys and values, as Python holds and pickles it.
 
 #![expect(
     clippy::needless_pass_by_value,

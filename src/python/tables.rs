@@ -129,7 +129,7 @@ pub(super) fn table_open_transactions(py: Python<'_>, paths: Vec<PathBuf>) -> Py
     Ok((PyRows(rows), exceptions(py, unread)))
 }
 
-/// What a replay of schemas met: ids with several texts, records that were left out (how many, and the first of them by
+/// The notes of a replay of schemas: ids with several texts, records that were left out (how many, and the first of them by
 /// name), ranges that were skipped as damaged.
 type SchemaNotes = (Vec<String>, u64, Vec<String>, PyRows);
 

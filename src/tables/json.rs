@@ -189,6 +189,13 @@ pub(super) const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
 );
 
+/// Bytes as base64, in quotes.
+pub(crate) fn put_base64_string(bytes: &[u8], to: &mut Vec<u8>) {
+    to.push(b'"');
+    put_base64(bytes, to);
+    to.push(b'"');
+}
+
 /// Bytes as [`BASE64`].
 pub(crate) fn put_base64(raw: &[u8], to: &mut Vec<u8>) {
     let start = to.len();

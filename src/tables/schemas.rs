@@ -46,7 +46,7 @@ pub(crate) struct ReplayedSchemas {
     pub(crate) duplicates: Vec<String>,
     /// Records that a registry leaves out.
     pub(crate) refused: AllRefused,
-    /// What was skipped as damaged.
+    /// Ranges that were skipped as damaged.
     pub(crate) lost: Vec<LostRange>,
 }
 
@@ -73,7 +73,7 @@ pub(crate) fn plan(
 /// Replays planned ranges.
 ///
 /// # Errors
-/// What reading finds; never what a record holds.
+/// Faults of reading; never of a record's content.
 pub(crate) fn replay(
     ranges: Vec<PartitionRange>,
     on_corrupt: OnCorrupt,

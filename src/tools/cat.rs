@@ -26,7 +26,7 @@ use super::cell_text::{can_show, put_cell};
 use crate::arrow::schema::{Column, ColumnOptions, Layout};
 use crate::error::{Error, Result};
 use crate::format::put::Put;
-use crate::tables::json::{put_base64, put_text_string};
+use crate::tables::json::{put_base64_string, put_text_string};
 use crate::types::TimestampType;
 
 /// End of the name of a field for bytes that are not UTF-8.
@@ -389,13 +389,6 @@ pub(super) fn put_payload(name: &str, bytes: Option<&[u8]>, to: &mut Vec<u8>) {
     put_text_string(&format!("{name}{BASE64}"), to);
     to.push(b':');
     put_base64_string(bytes, to);
-}
-
-/// Bytes as base64, in quotes.
-pub(super) fn put_base64_string(bytes: &[u8], to: &mut Vec<u8>) {
-    to.push(b'"');
-    put_base64(bytes, to);
-    to.push(b'"');
 }
 
 const fn column_of(letter: char) -> Option<Column> {

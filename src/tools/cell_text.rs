@@ -20,9 +20,8 @@ use arrow_array::{Array, ArrowPrimitiveType, OffsetSizeTrait};
 use arrow_schema::{DataType, TimeUnit};
 use chrono::{DateTime, Datelike, NaiveDate, NaiveTime, TimeDelta};
 
-use super::cat::put_base64_string;
 use crate::format::put::Put;
-use crate::tables::json::put_text_string;
+use crate::tables::json::{put_base64_string, put_text_string};
 
 /// Returns whether a column of this type can be shown.
 pub(super) fn can_show(data_type: &DataType) -> bool {

@@ -11,11 +11,11 @@ use arrow_array::types::{
 use arrow_array::{Array, ArrayRef, BooleanArray, ListArray, RecordBatch, StructArray};
 use chrono::{DateTime, Datelike, Timelike};
 
-use super::cat::{put_base64_string, put_payload};
+use super::cat::put_payload;
 use super::cell_text::{can_show, put_cell};
 use crate::error::{Error, Result};
 use crate::format::put::Put;
-use crate::tables::json::{put_base64, put_text_string};
+use crate::tables::json::{put_base64, put_base64_string, put_text_string};
 
 /// Format in which rows are written.
 #[derive(Clone, Copy, Debug)]

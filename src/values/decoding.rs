@@ -1,4 +1,4 @@
-//! What a scan decodes: sides, reader schemas, form. Plain data that travels in plans with the schemas it needs.
+//! The decoding of a scan: sides, reader schemas, form. Plain data that travels in plans with the schemas it needs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::decoder::Decoder;
 use super::fault::{Cause, Undecoded};
+use super::field_tree::Projection;
 use super::formats;
 use super::schemas::{RegisteredSchema, SchemaIndex, SchemaKind, Schemas, Side};
 use crate::error::{Error, Result};
@@ -46,7 +47,7 @@ pub enum ReaderSchema {
     Text(String),
 }
 
-/// What the user asks for.
+/// The request of the user.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DecodeRequest {
     /// Decode keys.
@@ -69,9 +70,6 @@ impl DecodeRequest {
     }
 }
 
-/// Fields of a decoded side that are wanted, each as the names that lead to it; all without any.
-pub(crate) type Projection = Vec<Vec<String>>;
-
 /// Decoding of keys or of values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SideDecoding {
@@ -80,7 +78,7 @@ pub(crate) struct SideDecoding {
     projection: Projection,
 }
 
-/// How the keys and values of a scan are decoded.
+/// The decoding of the keys and values of a scan.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Decoding {
     pub(crate) schemas: Arc<Schemas>,

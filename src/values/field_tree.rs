@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+/// Fields of a decoded side that are wanted, each as the names that lead to it; all without any.
+pub(crate) type Projection = Vec<Vec<String>>;
+
 /// All of a column, or some of its fields, each again whole or in part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum FieldTree {

@@ -3,9 +3,8 @@
 use super::avro::structs::AvroStructs;
 use super::avro::texts::AvroTexts;
 use super::decoder::{Decoder, SchemaText};
-use super::decoding::Projection;
 use super::fault::{Cause, Undecoded};
-use super::field_tree::FieldTree;
+use super::field_tree::{FieldTree, Projection};
 use super::schemas::SchemaKind;
 
 /// A decoder into the type of a reader schema, or into some fields of it.

@@ -87,7 +87,7 @@ impl From<Undecoded> for Unframed {
     }
 }
 
-/// Whose framing it is.
+/// The serializer whose framing it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Maker {
     Confluent,
@@ -515,7 +515,7 @@ impl fmt::Display for Hex<'_> {
     }
 }
 
-/// What zlib has packed, up to `limit` bytes.
+/// The bytes that zlib has packed, up to `limit`.
 fn unpacked(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Undecoded> {
     let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
     let mut found = Vec::new();

@@ -35,7 +35,7 @@ struct Writer {
     program: Decoded<(usize, ProgramId)>,
 }
 
-/// What is known of a topic.
+/// The schemas known of a topic.
 #[derive(Debug)]
 struct TopicWriters {
     framer: Framer,
@@ -65,7 +65,7 @@ pub(crate) struct Payloads {
     wanted: Wanted,
 }
 
-/// What a decoder is open for.
+/// The use that a decoder is open for.
 #[derive(Debug, PartialEq, Eq)]
 enum OpenFor {
     Reader(SchemaIndex),

@@ -286,7 +286,7 @@ pub(crate) enum FoundBy {
     Guid,
 }
 
-/// What the user names a schema for.
+/// The id, GUID or topic that the user names a schema for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) enum GivenFor {
     /// Payloads with this id.
