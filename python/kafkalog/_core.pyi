@@ -263,7 +263,7 @@ def scan_batch_ranges(
 
 @final
 class Decoding:
-    """How the keys and values of a scan are decoded, with all schemas for it; frozen and picklable."""
+    """The decoding of the keys and values of a scan, with all schemas for it; frozen and picklable."""
 
     def to_json(self) -> str: ...
     def __reduce__(self) -> tuple[Any, tuple[str]]: ...

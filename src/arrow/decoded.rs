@@ -24,7 +24,7 @@ use crate::scan::reader::Context;
 use crate::types::Offset;
 use crate::values::decoding::{Decoding, OnUndecoded};
 use crate::values::fault::{Cause, Undecoded};
-use crate::values::payloads::{DecodedPart, Payloads, Wanted};
+use crate::values::payloads::{DecodedPart, PayloadDecoder, Wanted};
 use crate::values::schemas::Side;
 
 /// Rows after which the size of a batch is looked at again, at most.
@@ -36,7 +36,7 @@ const MOST_NAMED: usize = 3;
 /// The decoded sides of a batch.
 #[derive(Debug)]
 pub(super) struct DecodedSides {
-    sides: Vec<(Side, Arc<Mutex<Payloads>>)>,
+    sides: Vec<(Side, Arc<Mutex<PayloadDecoder>>)>,
     on_undecoded: OnUndecoded,
     /// Bytes at which the batch ends.
     most_bytes: usize,
@@ -85,7 +85,7 @@ impl DecodedSides {
                 errors: has(DecodedPart::Error),
             };
             if decoding.side(side).is_some() && (wanted.values || wanted.ids || wanted.guids) {
-                let payloads = Payloads::try_new(decoding, side, wanted)?;
+                let payloads = PayloadDecoder::try_new(decoding, side, wanted)?;
                 sides.push((side, Arc::new(Mutex::new(payloads))));
             }
         }
@@ -204,7 +204,7 @@ impl DecodedSides {
     }
 }
 
-type LockedSides<'a> = [(Side, MutexGuard<'a, Payloads>)];
+type LockedSides<'a> = [(Side, MutexGuard<'a, PayloadDecoder>)];
 
 const fn part_of(side: Side) -> PayloadPart {
     match side {
@@ -241,7 +241,7 @@ fn push_row(
 
 #[inline]
 fn push(
-    (side, payloads): &mut (Side, MutexGuard<'_, Payloads>),
+    (side, payloads): &mut (Side, MutexGuard<'_, PayloadDecoder>),
     slot: &RecordSlot,
     source: &[u8],
     is_control: bool,
@@ -281,7 +281,7 @@ fn push_faulty(
 #[cold]
 fn failure(
     side: Side,
-    payloads: &mut Payloads,
+    payloads: &mut PayloadDecoder,
     why: &Undecoded,
     rest: &[RecordSlot],
     source: &[u8],
@@ -332,7 +332,7 @@ fn failure(
 /// A column of decoded keys or values, or of what is known of them.
 #[derive(Debug)]
 struct DecodedColumn {
-    payloads: Arc<Mutex<Payloads>>,
+    payloads: Arc<Mutex<PayloadDecoder>>,
     part: DecodedPart,
     payload: PayloadPart,
     data_type: DataType,

@@ -35,17 +35,17 @@ type Given = (
 );
 
 #[derive(FromPyObject)]
-pub(super) enum Reader {
+pub(super) enum ReaderArgument {
     Version(i32),
     Text(String),
 }
 
-impl From<Reader> for ReaderSchema {
-    fn from(reader: Reader) -> Self {
+impl From<ReaderArgument> for ReaderSchema {
+    fn from(reader: ReaderArgument) -> Self {
         match reader {
-            Reader::Version(version) => Self::Version(version),
-            Reader::Text(text) if text == "latest" => Self::Latest,
-            Reader::Text(text) => Self::Text(text),
+            ReaderArgument::Version(version) => Self::Version(version),
+            ReaderArgument::Text(text) if text == "latest" => Self::Latest,
+            ReaderArgument::Text(text) => Self::Text(text),
         }
     }
 }
@@ -65,8 +65,8 @@ pub(super) fn plan_decoding_of(
     sides: &str,
     log_dirs: Option<Vec<PathBuf>>,
     given: Option<Vec<Given>>,
-    reader: Option<Reader>,
-    readers: Option<BTreeMap<String, Reader>>,
+    reader: Option<ReaderArgument>,
+    readers: Option<BTreeMap<String, ReaderArgument>>,
     decode_as: &str,
     on_undecoded: &str,
 ) -> PyResult<PyDecoding> {

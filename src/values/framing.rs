@@ -98,7 +98,7 @@ enum Maker {
 
 /// A schema that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Resolved {
+struct FoundSchema {
     schema: SchemaIndex,
     by: FoundBy,
     has_messages: bool,
@@ -111,12 +111,12 @@ pub(crate) struct Framer {
     topic: String,
     side: Side,
     /// Of all payloads: there is no framing.
-    given: Option<Resolved>,
+    given: Option<FoundSchema>,
     /// Schemas are given by the ids of Apicurio or Glue.
     has_given_ids: bool,
     header: String,
     apicurio: String,
-    slots: Box<[Option<(WireId, Resolved)>]>,
+    slots: Box<[Option<(WireId, FoundSchema)>]>,
     message: Vec<i32>,
     /// Most bytes of an unpacked value.
     limit: usize,
@@ -148,9 +148,9 @@ impl Framer {
         &self.message
     }
 
-    fn resolved(&self, schema: SchemaIndex, by: FoundBy) -> Resolved {
+    fn resolved(&self, schema: SchemaIndex, by: FoundBy) -> FoundSchema {
         let row = self.schemas.get(schema);
-        Resolved {
+        FoundSchema {
             schema,
             by,
             has_messages: row.is_some_and(|row| row.kind == SchemaKind::Protobuf),
@@ -158,7 +158,7 @@ impl Framer {
     }
 
     #[inline]
-    fn find(&mut self, id: WireId) -> Option<Resolved> {
+    fn find(&mut self, id: WireId) -> Option<FoundSchema> {
         let slot = match id {
             WireId::Id(id) => id.rem_euclid(64),
             WireId::Guid(Guid([.., last])) => i64::from(last % 64),
@@ -172,7 +172,7 @@ impl Framer {
     }
 
     #[cold]
-    fn look_up(&mut self, id: WireId, slot: usize) -> Option<Resolved> {
+    fn look_up(&mut self, id: WireId, slot: usize) -> Option<FoundSchema> {
         let (schema, by) = match id {
             WireId::Id(id) => self.schemas.by_id(id, &self.topic, self.side)?,
             WireId::Guid(guid) => self.schemas.by_guid(guid, &self.topic, self.side)?,
@@ -288,7 +288,7 @@ impl Framer {
         }
     }
 
-    fn known(&mut self, id: WireId) -> Result<Resolved, Unframed> {
+    fn known(&mut self, id: WireId) -> Result<FoundSchema, Unframed> {
         self.find(id).ok_or_else(|| self.unknown(id))
     }
 
@@ -320,7 +320,7 @@ impl Framer {
     fn body<'a>(
         &mut self,
         id: WireId,
-        found: Resolved,
+        found: FoundSchema,
         maker: Maker,
         payload: &'a [u8],
         mut start: usize,
@@ -370,7 +370,7 @@ impl Framer {
 }
 
 /// Returns whether the value of a Protobuf schema begins with the name of its message, as Apicurio writes it.
-fn is_named(found: Resolved, payload: &[u8]) -> bool {
+fn is_named(found: FoundSchema, payload: &[u8]) -> bool {
     found.has_messages
         && payload
             .get(5..)

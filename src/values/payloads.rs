@@ -23,16 +23,16 @@ use crate::format::record::HeaderIter;
 const MOST_UNPACKED: usize = 256 << 20;
 
 /// Result of a payload.
-type Decoded<T = ()> = std::result::Result<T, Undecoded>;
+type DecodedCell<T = ()> = std::result::Result<T, Undecoded>;
 
 /// A schema that occurs in a topic.
 #[derive(Debug)]
-struct Writer {
+struct WriterSchema {
     schema: SchemaIndex,
     id: Option<i32>,
     guid: Option<String>,
     /// The decoder and its program, or why there is none.
-    program: Decoded<(usize, ProgramId)>,
+    program: DecodedCell<(usize, ProgramId)>,
 }
 
 /// The schemas known of a topic.
@@ -43,14 +43,14 @@ struct TopicWriters {
     writers: Vec<Option<usize>>,
 }
 
-/// Decoded keys, or decoded values, of the rows of a batch.
+/// DecodedCell keys, or decoded values, of the rows of a batch.
 #[derive(Debug)]
-pub(crate) struct Payloads {
+pub(crate) struct PayloadDecoder {
     decoding: Arc<Decoding>,
     side: Side,
     /// By reader schema; in the form of JSON, by format.
     decoders: Vec<(OpenFor, Box<dyn Decoder>)>,
-    writers: Vec<Writer>,
+    writers: Vec<WriterSchema>,
     topics: HashMap<Arc<str>, TopicWriters>,
     topic: Arc<str>,
     current: Option<TopicWriters>,
@@ -92,7 +92,7 @@ pub(crate) enum DecodedPart {
     Error,
 }
 
-impl Payloads {
+impl PayloadDecoder {
     /// Without rows.
     ///
     /// # Errors
@@ -140,7 +140,7 @@ impl Payloads {
         topic: &Arc<str>,
         payload: &[u8],
         headers: HeaderIter<'_>,
-    ) -> Decoded {
+    ) -> DecodedCell {
         let framed = self.unframe(topic, payload, headers);
         if self.wanted.values {
             self.decode(&framed?)?;
@@ -151,7 +151,7 @@ impl Payloads {
         Ok(())
     }
 
-    /// Appends a row for the payload that [`Payloads::push`] refused last.
+    /// Appends a row for the payload that [`PayloadDecoder::push`] refused last.
     pub(crate) fn push_undecoded(&mut self, why: &Undecoded) {
         self.values.push_null();
         self.end(Some(why));
@@ -183,7 +183,7 @@ impl Payloads {
         .finish()
     }
 
-    /// The schema of the payload that [`Payloads::push`] took or refused last, in words.
+    /// The schema of the payload that [`PayloadDecoder::push`] took or refused last, in words.
     pub(crate) fn schema_text(&self) -> Option<String> {
         if let Some(id) = self.unknown {
             return Some(id.to_string());
@@ -250,7 +250,7 @@ impl Payloads {
         topic: &Arc<str>,
         payload: &'a [u8],
         headers: HeaderIter<'a>,
-    ) -> Decoded<Frame<'a>> {
+    ) -> DecodedCell<Frame<'a>> {
         (self.writer, self.unknown) = (None, None);
         if self.current.is_none() || (!Arc::ptr_eq(topic, &self.topic) && *topic != self.topic) {
             self.enter(topic);
@@ -295,7 +295,7 @@ impl Payloads {
     fn resolve(&mut self, schema: SchemaIndex) -> usize {
         let decoding = Arc::clone(&self.decoding);
         let known = decoding.schemas.get(schema);
-        let writer = Writer {
+        let writer = WriterSchema {
             schema,
             id: known.and_then(|known| i32::try_from(known.id?).ok()),
             guid: known.and_then(|known| Some(known.guid?.to_string())),
@@ -313,7 +313,7 @@ impl Payloads {
         index
     }
 
-    fn compile(&mut self, schema: SchemaIndex) -> Decoded<(usize, ProgramId)> {
+    fn compile(&mut self, schema: SchemaIndex) -> DecodedCell<(usize, ProgramId)> {
         let decoding = Arc::clone(&self.decoding);
         let text = decoding.schemas.text(schema)?;
         let kind = decoding.schemas.get(schema).map(|schema| &schema.kind);
@@ -357,7 +357,7 @@ impl Payloads {
     }
 
     #[inline]
-    fn decode(&mut self, frame: &Frame<'_>) -> Decoded {
+    fn decode(&mut self, frame: &Frame<'_>) -> DecodedCell {
         let none = || Undecoded::new(Cause::BadSchema, "no decoder");
         let writer = self.writer.and_then(|writer| self.writers.get(writer));
         let writer = writer.ok_or_else(none)?;

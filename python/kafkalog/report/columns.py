@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Kind(Enum):
-    """What a figure is: how it is written, and its unit."""
+    """Kinds of figures: their form and unit."""
 
     TEXT = "text"
     COUNT = "number"

@@ -143,7 +143,7 @@ class TopicDetail:
 
 @dataclass
 class FreedOn:
-    """What retention deletes on a day (UTC)."""
+    """Deletions by retention on a day (UTC)."""
 
     day: int
     bytes: int
@@ -152,7 +152,7 @@ class FreedOn:
 
 @dataclass
 class Retention:
-    """What retention deletes: now, on the coming days, later, and never."""
+    """Deletions by retention: now, on the coming days, later, and never."""
 
     now_bytes: int = 0
     days: list[FreedOn] = field(default_factory=list)

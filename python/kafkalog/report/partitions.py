@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 @dataclass
 class Progress:
-    """What is done at the moment, for a line on a terminal."""
+    """The current step, for a line on a terminal."""
 
     phase: str = ""
     done: int = 0
@@ -54,7 +54,7 @@ class Progress:
 
 @dataclass
 class Unread:
-    """What could not be read, a line each; the rest is shown all the same."""
+    """Faults of reading, a line each; the rest is shown."""
 
     lines: dict[str, None] = field(default_factory=dict)
 

@@ -1,4 +1,4 @@
-"""What retention deletes and when, from the rows of ``explain``."""
+"""Deletions by retention, with their days, from the rows of ``explain``."""
 
 from __future__ import annotations
 

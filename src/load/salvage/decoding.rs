@@ -14,12 +14,12 @@ use crate::segment::transactions::OpenTransactions;
 use crate::types::Position;
 
 /// Decodes batches of one file.
-pub(super) struct Decoding {
+pub(super) struct DecodedBatch {
     source: SegmentSource,
     decoder: BatchDecoder,
 }
 
-impl Decoding {
+impl DecodedBatch {
     /// Of the first `length` bytes.
     pub(super) fn new(file: &Arc<dyn ReadFile>, length: u64) -> Result<Self> {
         Ok(Self {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::decoding::Decoding;
+use super::decoding::DecodedBatch;
 use crate::error::Result;
 use crate::format::batch::BatchHeader;
 use crate::format::file_name::FileName;
@@ -101,7 +101,7 @@ impl BatchesBetween {
             end: self.floor,
             ..KeptBatches::default()
         };
-        let mut decoding = Decoding::new(&self.file, self.length)?;
+        let mut decoding = DecodedBatch::new(&self.file, self.length)?;
         let mut walk = self.walk()?;
         while let Some(step) = walk.next_step()? {
             match step {
