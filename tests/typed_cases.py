@@ -240,3 +240,32 @@ def same(found: Any, expected: Any) -> bool:
     if isinstance(expected, (list, tuple)):
         return isinstance(found, (list, tuple)) and len(found) == len(expected) and all(map(same, found, expected))
     return type(found) is type(expected) and found == expected
+
+
+# What tests/golden/typed holds of the corpus: names of cases with patterns of their partitions.
+_COPIED = {"keys": "key-[ioru]*", "poison": "poison-[amns][vieuk]*"}
+
+
+def copy(corpus: Path, to: Path) -> None:
+    """Copy the logs and expected values of some partitions."""
+    for case, pattern in _COPIED.items():
+        for found in sorted((corpus / case / "expected").glob(f"{pattern}/values.jsonl.gz")):
+            partition = found.parent.name
+            _copy_file(found, to / case / "expected" / partition / found.name)
+            _copy_log(corpus / case, to / case, partition)
+        _copy_log(corpus / case, to / case, "_schemas-0")
+        _copy_file(corpus / case / "expected" / "schemas.jsonl", to / case / "expected" / "schemas.jsonl")
+
+
+def _copy_log(case: Path, to: Path, partition: str) -> None:
+    for log in (case / "data-0" / partition).glob("*.log"):
+        _copy_file(log, to / "data-0" / partition / log.name)
+
+
+def _copy_file(source: Path, to: Path) -> None:
+    to.parent.mkdir(parents=True, exist_ok=True)
+    to.write_bytes(source.read_bytes())
+
+
+if __name__ == "__main__":
+    copy(SHARED, GOLDEN)
