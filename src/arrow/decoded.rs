@@ -247,13 +247,12 @@ fn push(
     is_control: bool,
     context: &Context,
 ) -> std::result::Result<(), Undecoded> {
-    match part_of(*side).bytes(*slot, source).filter(|_| !is_control) {
-        Some(payload) => payloads.push(&context.topic, payload, slot.headers(source)),
-        None => {
-            payloads.push_null();
-            Ok(())
-        }
+    let payload = part_of(*side).bytes(*slot, source);
+    if let Some(payload) = payload.filter(|_| !is_control) {
+        return payloads.push(&context.topic, payload, slot.headers(source));
     }
+    payloads.push_null();
+    Ok(())
 }
 
 /// Appends a record that the side at `first` refused, and later ones may refuse, as null there.
@@ -320,9 +319,7 @@ fn failure(
             String::new()
         };
         let named = named.join(", ");
-        found.push_str(&format!(
-            "; under {schema} are the records at offsets {named}{more}"
-        ));
+        found = format!("{found}; under {schema} are the records at offsets {named}{more}");
     }
     found.push_str("; decode_as=\"json\" decodes each record under its own schema, on_undecoded=\"null\" gives null");
     let expected = format!("bytes that {schema} decodes");

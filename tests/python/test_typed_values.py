@@ -33,7 +33,7 @@ def _read(case: Case, **options: Any) -> pa.Table:
         case.folder / "data-0",
         case.topic,
         partitions=[case.partition],
-        decode=case.side,
+        decode=case.side,  # type: ignore[arg-type]
         columns=columns,
         on_undecoded="null",
         **options,
@@ -41,7 +41,7 @@ def _read(case: Case, **options: Any) -> pa.Table:
 
 
 def _is_avro(row: dict[str, Any]) -> bool:
-    return row.get("schemaType", "AVRO") == "AVRO"
+    return bool(row.get("schemaType", "AVRO") == "AVRO")
 
 
 @pytest.mark.parametrize("case", _cases(), ids=str)
@@ -82,7 +82,8 @@ def test_struct_is_what_the_witnesses_read(case: Case) -> None:
         pytest.skip(f"no column: {refused}")
     schema = AvroSchema(case.texts(schemas[reader]))
     found = plain(table[case.side].combine_chunks())
-    for row, value, error in zip(rows, found, table[f"{case.side}Error"].to_pylist(), strict=True):
+    errors: list[Any] = table[f"{case.side}Error"].to_pylist()
+    for row, value, error in zip(rows, found, errors, strict=True):
         if "read" in row:
             if "nesting" not in (error or "") and "deep" not in (error or ""):
                 assert error is None, row

@@ -193,9 +193,10 @@ impl<'s> Resolver<'s> {
         }
         let name = |id: TypeId| self.reader.get(id).branch();
         let Some(inner) = wanted.field(name(branch)) else {
-            return Ok(match self.clash(w, branch, 0)? {
-                true => self.mismatch(self.writer.get(w), self.reader.get(branch)),
-                false => Step::OtherBranch(w),
+            return Ok(if self.clash(w, branch, 0)? {
+                self.mismatch(self.writer.get(w), self.reader.get(branch))
+            } else {
+                Step::OtherBranch(w)
             });
         };
         let before = branches.iter().take(at);
