@@ -55,6 +55,7 @@ def own_folders(home: Path) -> None:
     for folder in ("internal-compacted/data-1/__consumer_offsets-0", "metadata/data-0/__cluster_metadata-0"):
         shutil.copytree(golden / folder, home / "data" / "broker-logs" / Path(folder).name)
     shutil.copytree(golden / "clean-restarts" / "data-1", home / "data" / "broken-logs")
+    shutil.copytree(golden / "typed" / "keys" / "data-0", home / "data" / "typed-logs")
     damage(next((home / "data" / "broken-logs" / "ledger-0").glob("*.log")))
     clusters.make_cluster(home / "data")
     clusters.make_other(home / "data" / "other-cluster")

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 GUIDES = (
     "first-hour",
     "reading",
+    "typed",
     "engines",
     "tables",
     "spark",
