@@ -259,6 +259,7 @@ pub mod values {
 
     type Fault = (&'static str, String);
 
+    #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
     fn fault(undecoded: Undecoded) -> Fault {
         (undecoded.cause().name(), undecoded.to_string())
     }

@@ -205,8 +205,13 @@ impl OpenScan {
                     }
                 }
                 if threads > 1 {
-                    let reader =
-                        ParallelReader::try_new(ranges, threads, options, &columns, search)?;
+                    let reader = ParallelReader::try_new(
+                        ranges,
+                        threads,
+                        options,
+                        &columns,
+                        search.as_ref(),
+                    )?;
                     Self::Many(Box::new(reader))
                 } else {
                     let reader = reader::RangeReader::try_new(ranges, options, columns)?;

@@ -115,10 +115,10 @@ impl ParallelReader {
         threads: usize,
         options: ReadOptions,
         columns: &ColumnOptions,
-        search: Option<Arc<RecordSearch>>,
+        search: Option<&Arc<RecordSearch>>,
     ) -> Result<Self> {
         let reader = RangeReader::try_new(Vec::new(), options, columns.clone())?;
-        let reader = reader.searching(search.clone());
+        let reader = reader.searching(search.cloned());
         let size = columns.batch_bytes as u64 / 4;
         let size = size.clamp(*PIECE_BYTES.start(), *PIECE_BYTES.end());
         let total = ranges
@@ -157,7 +157,7 @@ impl ParallelReader {
         };
         for _ in 0..others {
             let (shared, columns) = (Arc::clone(&all.shared), columns.clone());
-            let search = search.clone();
+            let search = search.cloned();
             let handle = std::thread::Builder::new()
                 .name("kafkalog-reader".to_owned())
                 .spawn(move || {

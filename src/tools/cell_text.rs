@@ -63,6 +63,10 @@ pub(super) fn put_cell(array: &dyn Array, row: usize, to: &mut Vec<u8>) {
     }
 }
 
+#[expect(
+    clippy::too_many_lines,
+    reason = "a line or two for each type of Arrow"
+)]
 fn put_known(array: &dyn Array, row: usize, to: &mut Vec<u8>) -> Option<()> {
     match array.data_type() {
         DataType::Boolean => array.as_boolean().value(row).put(to),
@@ -97,14 +101,14 @@ fn put_known(array: &dyn Array, row: usize, to: &mut Vec<u8>) -> Option<()> {
         DataType::Binary => put_base64_string(array.as_binary::<i32>().value(row), to),
         DataType::BinaryView => put_base64_string(array.as_binary_view().value(row), to),
         DataType::FixedSizeBinary(_) => {
-            put_base64_string(array.as_fixed_size_binary().value(row), to)
+            put_base64_string(array.as_fixed_size_binary().value(row), to);
         }
         DataType::Date32 => {
             let days = array.as_primitive::<Date32Type>().value(row);
             let epoch = DateTime::UNIX_EPOCH.date_naive();
             let date = TimeDelta::try_days(days.into());
             let date = date.and_then(|days| epoch.checked_add_signed(days));
-            match date.filter(is_plain_year) {
+            match date.filter(|date| is_plain_year(*date)) {
                 Some(date) => put_plain(&date.to_string(), to),
                 None => i64::from(days).put(to),
             }
@@ -139,7 +143,7 @@ fn put_known(array: &dyn Array, row: usize, to: &mut Vec<u8>) -> Option<()> {
             };
             let zone = if zone.is_some() { "Z" } else { "" };
             let time = time.map(|time| time.naive_utc());
-            match time.filter(|time| is_plain_year(&time.date())) {
+            match time.filter(|time| is_plain_year(time.date())) {
                 Some(time) => put_plain(&format!("{}T{}{zone}", time.date(), time.time()), to),
                 None => number.put(to),
             }
@@ -220,7 +224,7 @@ fn put_plain(text: &str, to: &mut Vec<u8>) {
 }
 
 /// ISO 8601 writes these with four digits.
-fn is_plain_year(date: &NaiveDate) -> bool {
+fn is_plain_year(date: NaiveDate) -> bool {
     (1..=9999).contains(&date.year())
 }
 

@@ -141,10 +141,10 @@ impl<'a> Cells<'a> {
             Self::Bytes(array, _)
             | Self::Text(array, _)
             | Self::Number(array, _)
-            | Self::Time(array, _) => array.is_null(row),
+            | Self::Time(array, _)
+            | Self::Other(array) => array.is_null(row),
             Self::Flag(array) => array.is_null(row),
             Self::Headers(array, ..) => array.is_null(row),
-            Self::Other(array) => array.is_null(row),
         }
     }
 

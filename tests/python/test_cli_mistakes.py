@@ -13,6 +13,8 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import pytest
@@ -27,7 +29,6 @@ from kafkalog.cli.offsets import _time as offsets_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.release
 
@@ -119,7 +120,7 @@ def test_what_commands_require_is_known_here() -> None:
     """A positional argument that is none of these needs a word in this module."""
     for command, actions in ACTIONS.items():
         for action in actions:
-            if action.metavar in READS | {"FILE"} and command != "dump":
+            if action.metavar in READS | {"FILE"} and command != "dump" and not writes(action):
                 assert action.type is _common.place, f"{command} {action.dest}: type=_common.place"
             if not action.option_strings:
                 known = action.metavar in READS | {"PATTERN", "SHELL", "FILE"}
@@ -178,7 +179,7 @@ def test_a_url_is_no_local_path(
     monkeypatch.chdir(tmp_path)
     option = action.option_strings[-1:]
     for url in ("s3://user:secret@bucket/x", "dbfs:/x", "file://host/x"):
-        given = (DATA, url) if writes(action) else (DATA if option else url, tmp_path / "out")
+        given = (DATA, url) if writes(action) and not option else (DATA if option else url, tmp_path / "out")
         said = ask(*words(command, *given), *([*option, url] if option else []))
         name = "/".join(action.option_strings) or action.metavar
         one_line(said, 2, f"kafkalog: {command}: argument {name}: ", " is a URL: ")
@@ -323,8 +324,11 @@ def outputs() -> Iterator[tuple[str, argparse.Action]]:
 
 
 def writing(command: str, action: argparse.Action, source: Path, target: Path) -> list[str]:
-    given = words(command, source, target)
-    return [*given, action.option_strings[-1], str(target)] if action.option_strings else given
+    if not action.option_strings:
+        return words(command, source, target)
+    # Another output that the command requires is elsewhere.
+    elsewhere = Path(tempfile.gettempdir()) / f"kafkalog-not-written-{os.getpid()}"
+    return [*words(command, source, elsewhere), action.option_strings[-1], str(target)]
 
 
 @pytest.mark.parametrize(("command", "action"), [*outputs()], ids=lambda each: each if isinstance(each, str) else "")

@@ -247,7 +247,7 @@ def test_a_folder_that_may_not_be_written(tmp_path: Path) -> None:
     """Nothing may be created in it, and nothing is. Root may write anywhere, so the test drops root's rights."""
     with tempfile.TemporaryDirectory(prefix="kafkalog-") as folder:
         Path(folder).chmod(0o555)
-        script = "import os, sys, kafkalog\nif os.geteuid() == 0: os.setuid(65534)\n" + READ_ONLY
+        script = "import os, sys, kafkalog\nkafkalog.LogWriter\nif os.geteuid() == 0: os.setuid(65534)\n" + READ_ONLY
         ran = subprocess.run([sys.executable, "-c", script, folder], capture_output=True, text=True, check=True)
         assert ran.stdout.splitlines() == [f"PermissionError 13 {folder}/new", f"PermissionError 13 {folder}/.lock"]
         assert list(Path(folder).iterdir()) == []

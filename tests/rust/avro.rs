@@ -82,7 +82,14 @@ fn float(value: f64) -> Value {
     }
 }
 
+/// A program, or the name and text of the fault.
+type Compiled = Result<usize, (&'static str, String)>;
+
 /// Compares a row with the value of the witnesses. `is_union`: a null-union, whose value they name by its branch.
+#[expect(
+    clippy::too_many_lines,
+    reason = "a line or two for each type of Arrow"
+)]
 fn same(column: &ArrayRef, row: usize, want: &Value, is_union: bool) -> bool {
     if want.is_null() || column.data_type() == &DataType::Null {
         return want.is_null() && (column.is_null(row) || column.data_type() == &DataType::Null);
@@ -153,11 +160,13 @@ fn same(column: &ArrayRef, row: usize, want: &Value, is_union: bool) -> bool {
         }
         DataType::Float32 => {
             let value = f64::from(column.as_primitive::<Float32Type>().value(row));
-            float(value).to_string() == float_text(want)
+            let text = float(value).to_string();
+            text == float_text(want)
         }
         DataType::Float64 => {
             let value = column.as_primitive::<Float64Type>().value(row);
-            float(value).to_string() == float_text(want)
+            let text = float(value).to_string();
+            text == float_text(want)
         }
         DataType::Utf8 => json!(column.as_string::<i32>().value(row)) == *want,
         DataType::Binary => base64(column.as_binary::<i32>().value(row)) == *want,
@@ -218,7 +227,7 @@ fn causes(case: &Case) -> Vec<String> {
 fn structs_are_those_of_the_witnesses() {
     let Cases { schemas, payloads } = cases();
     let mut decoders: HashMap<usize, Result<DecodedColumn, (&str, String)>> = HashMap::new();
-    let mut programs: HashMap<(usize, usize), Result<usize, (&str, String)>> = HashMap::new();
+    let mut programs: HashMap<(usize, usize), Compiled> = HashMap::new();
     let (mut compared, mut refused, mut wrong) = (0, 0, Vec::new());
     for case in &payloads {
         let reader = case.reader.unwrap_or(case.writer);

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,6 +61,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.history and arguments.export:
         raise ValueError("--history lists changes; --export writes schemas: give one of them")
+    if arguments.export:
+        _check_new(Path(arguments.export), arguments.path)
     table = tables.schemas(arguments.path, history=arguments.history, topic=arguments.registry_topic, on_corrupt="skip")
     rows, code = _common.only_named(_common.rows_of(table), "subject", arguments.subject, "subject", arguments.path)
     if arguments.id is not None:
@@ -88,6 +92,18 @@ def _is_encrypted(row: dict[str, Any]) -> bool:
         return any(str(rule.get("type")).startswith("ENCRYPT") for rule in every)
     except (ValueError, TypeError, AttributeError, RecursionError):
         return False
+
+
+def _check_new(out: Path, sources: list[str]) -> None:
+    """Refuse an output that cannot be made, before anything is read."""
+    from kafkalog import _arguments, _core
+
+    _core.check_output(str(out), sources)
+    if os.path.lexists(out):
+        raise _arguments.taken(out)
+    for parent in out.parents:
+        if parent.exists() and not parent.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(parent))
 
 
 def _export(rows: Iterable[dict[str, Any]], out: Path) -> int:

@@ -311,11 +311,10 @@ impl<'s> Resolver<'s> {
         self.count()?;
         let (writer, reader) = (self.writer.get(w), self.reader.get(r));
         Ok(match (&writer.kind, &reader.kind) {
-            (AvroKind::Union(_), _) => false,
+            (AvroKind::Union(_), _)
+            | (AvroKind::Array(_), AvroKind::Array(_))
+            | (AvroKind::Map(_), AvroKind::Map(_)) => false,
             (_, AvroKind::Union(_)) => self.first_branch_at(w, r, depth)?.is_none(),
-            (AvroKind::Array(_), AvroKind::Array(_)) | (AvroKind::Map(_), AvroKind::Map(_)) => {
-                false
-            }
             (AvroKind::Record(_), AvroKind::Record(ours)) => {
                 let pairs = self.pairs(w, r);
                 let read: HashSet<usize> = pairs.into_iter().flatten().collect();
@@ -505,11 +504,11 @@ impl<'s> Resolver<'s> {
             ) if self.same_short_name(writer, reader) => {
                 let default = default.and_then(|at| ours.get(at));
                 let known: HashSet<&str> = ours.iter().map(|symbol| &**symbol).collect();
-                let symbol = |symbol: &Box<str>| {
+                let symbols = symbols.iter().map(|symbol| {
                     let same = known.contains(&**symbol).then_some(symbol);
                     same.or(default).cloned()
-                };
-                Step::Enum(symbols.iter().map(symbol).collect())
+                });
+                Step::Enum(symbols.collect())
             }
             _ => self.mismatch(writer, reader),
         }

@@ -140,13 +140,12 @@ impl Step {
             }
             (Self::Null, column) => column.push_null(),
             (Self::Enum(symbols), Builder::Bytes(texts)) => {
-                match symbols.get(input.index(symbols.len(), "symbol")?) {
-                    Some(Some(symbol)) => texts.push(symbol.as_bytes())?,
-                    _ => {
-                        let text = "a symbol that the reader's enum does not have, nor a default";
-                        return Err(incompatible(input, format_args!("{text}")));
-                    }
-                }
+                let symbol = symbols.get(input.index(symbols.len(), "symbol")?);
+                let Some(Some(symbol)) = symbol else {
+                    let text = "a symbol that the reader's enum does not have, nor a default";
+                    return Err(incompatible(input, format_args!("{text}")));
+                };
+                texts.push(symbol.as_bytes())?;
             }
             (Self::Record(fields), Builder::Struct(rows)) => {
                 let children = rows.children();

@@ -53,6 +53,7 @@ fn read(framer: &mut Framer, payload: &[u8], headers: &[Header<'_>]) -> Read {
     }
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "compared with a result")]
 fn ok(schema: SchemaIndex, message: &[i32], body: &[u8]) -> Read {
     Ok((schema, message.to_vec(), body.to_vec()))
 }
