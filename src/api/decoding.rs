@@ -8,8 +8,10 @@ use crate::segment::skipping::OnCorrupt;
 use crate::tables::schemas::{plan, replay};
 pub use crate::values::decoding::{DecodeAs, OnUndecoded, ReaderSchema};
 pub(crate) use crate::values::decoding::{DecodeRequest, Decoding};
+pub(crate) use crate::values::schemas::SchemaKind;
+#[cfg(feature = "python")]
+pub(crate) use crate::values::schemas::Side;
 use crate::values::schemas::{GivenFor, Schemas};
-pub(crate) use crate::values::schemas::{SchemaKind, Side};
 
 /// The topic in which registries keep schemas.
 const TOPIC: &str = "_schemas";

@@ -48,7 +48,10 @@ pub fn case_dirs() -> Vec<PathBuf> {
     let mut folders = roots();
     while let Some(folder) = folders.pop() {
         if folder.join("expected").is_dir() {
-            found.push(folder);
+            // Cases of typed values have answers of deserializers.
+            if !folder.join("expected/schemas.jsonl").exists() {
+                found.push(folder);
+            }
         } else {
             folders.extend(children(&folder));
         }
