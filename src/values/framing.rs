@@ -229,13 +229,14 @@ impl Framer {
     }
 
     fn by_header<'a>(&mut self, header: &[u8], payload: &'a [u8]) -> Result<Frame<'a>, Unframed> {
-        let (id, indexes) = match *header {
-            [BY_ID, a, b, c, d, ref rest @ ..] => (of_u32([a, b, c, d]), rest),
-            [BY_GUID, ref rest @ ..] if let Some((guid, rest)) = guid(rest) => (guid, rest),
-            _ => {
-                let expected = "00 and 4 bytes of an id, or 01 and 16 bytes of a GUID";
-                return Err(bad_header(&self.header, expected, header).into());
-            }
+        let named = match *header {
+            [BY_ID, a, b, c, d, ref rest @ ..] => Some((of_u32([a, b, c, d]), rest)),
+            [BY_GUID, ref rest @ ..] => guid(rest),
+            _ => None,
+        };
+        let Some((id, indexes)) = named else {
+            let expected = "00 and 4 bytes of an id, or 01 and 16 bytes of a GUID";
+            return Err(bad_header(&self.header, expected, header).into());
         };
         let found = self.known(id)?;
         if found.has_messages && !indexes.is_empty() {
@@ -274,15 +275,18 @@ impl Framer {
                     _ => Err(self.unknown(id)),
                 }
             }
-            [BY_GUID, ref rest @ ..] if let Some((id, _)) = guid(rest) => match self.find(id) {
-                Some(found) => self.body(id, found, Maker::Confluent, payload, 17),
-                None => Err(not_framed(payload).into()),
-            },
-            [OF_GLUE, GLUE_PLAIN | GLUE_ZLIB, ref rest @ ..]
-                if self.has_given_ids
-                    && let Some((id, _)) = guid(rest) =>
-            {
-                self.body_of(id, Maker::Glue, payload, 18)
+            [BY_GUID, ref rest @ ..] => {
+                let id = guid(rest).map(|(id, _)| id);
+                match id.and_then(|id| Some((id, self.find(id)?))) {
+                    Some((id, found)) => self.body(id, found, Maker::Confluent, payload, 17),
+                    None => Err(not_framed(payload).into()),
+                }
+            }
+            [OF_GLUE, GLUE_PLAIN | GLUE_ZLIB, ref rest @ ..] if self.has_given_ids => {
+                match guid(rest) {
+                    Some((id, _)) => self.body_of(id, Maker::Glue, payload, 18),
+                    None => Err(not_framed(payload).into()),
+                }
             }
             _ => Err(not_framed(payload).into()),
         }

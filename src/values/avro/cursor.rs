@@ -103,8 +103,12 @@ impl<'a> AvroCursor<'a> {
         if self.rest.is_empty() {
             return Ok(());
         }
-        let text = format_args!("{} bytes are left after the value", self.rest.len());
-        Err(Undecoded::at(Cause::TrailingBytes, self.position(), text))
+        let left = self.rest.len();
+        Err(Undecoded::at(
+            Cause::TrailingBytes,
+            self.position(),
+            format_args!("{left} bytes are left after the value"),
+        ))
     }
 
     #[inline]
