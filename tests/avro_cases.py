@@ -3,7 +3,7 @@
 A line is a schema (`schema`: its number, `texts`: those that it refers to, then its own) or a payload (`writer` and
 `reader`: numbers of schemas; `body` in base64; the members of the corpus: `value`, `read`, `error`, `readError`, ...).
 
-    python3 tests/avro_cases.py /work/shared/corpus/typed OUT.jsonl [ROWS OF A PARTITION]
+    python3 tests/avro_cases.py ../shared/corpus/typed OUT.jsonl [ROWS OF A PARTITION]
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Cases of typed values: log dirs with their schemas, and what witnesses (fastavro, Java, google.protobuf) read there.
 
-A corpus is a folder with ``<case>/data-0`` and ``<case>/expected``; ``/work/shared/corpus/typed/MANIFEST.md`` describes
+A corpus is a folder with ``<case>/data-0`` and ``<case>/expected``; ``../shared/corpus/typed/MANIFEST.md`` describes
 the members. ``tests/golden/typed`` holds a few; ``KAFKALOG_TYPED_CORPUS`` names others.
 """
 
@@ -17,8 +17,10 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from clone import SHARED_CORPUS
+
 GOLDEN = Path(__file__).resolve().parent / "golden" / "typed"
-SHARED = Path("/work/shared/corpus/typed")
+SHARED = SHARED_CORPUS / "typed"
 _FLOATS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 

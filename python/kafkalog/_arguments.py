@@ -79,7 +79,7 @@ def _edits(one: str, other: str) -> int:
 
 def taken(out: Path) -> FileExistsError:
     """Make the error for an output that exists, in the words of the core."""
-    reason = f"{os.strerror(errno.EEXIST)}: choose another path for the result, or remove what is there"
+    reason = f"{os.strerror(errno.EEXIST)}: choose another path for the result, or remove the one that exists"
     return FileExistsError(errno.EEXIST, reason, str(out))
 
 

@@ -222,7 +222,7 @@ impl Decoding {
         let unusable = |why: Undecoded| refused(format!("{}: {why}", self.named(index)));
         let text = self.schemas.text(index).map_err(unusable)?;
         let known = self.schemas.get(index);
-        let known = known.ok_or_else(|| Error::internal("a reader schema that is not there"))?;
+        let known = known.ok_or_else(|| Error::internal("a reader schema is missing"))?;
         let imports = text.references.iter();
         Ok(RegisteredSchema {
             version: 0,

@@ -3,6 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`guid`] | ids of schemas by their content |
+//! | [`registered`] | schemas with what a registry keeps beside them |
 //! | [`schemas`] | schemas, and the one that a payload is written under |
 //! | [`framing`] | the bytes and headers before a value, which name its schema |
 //! | [`decoding`] | decoding of a scan, as plain data that travels in plans |
@@ -27,4 +28,5 @@ mod formats;
 pub(crate) mod framing;
 pub(crate) mod guid;
 pub(crate) mod payloads;
+pub(crate) mod registered;
 pub(crate) mod schemas;

@@ -183,10 +183,10 @@ def test_an_empty_log_dir_has_no_topics(tmp_path: Path) -> None:
 
 
 def test_tables_escape_and_cut(capsys: pytest.CaptureFixture[str]) -> None:
-    from kafkalog.cli import _common
+    from kafkalog.cli import _printing
 
     rows = [("a\nb\x1b[31m\u202e", "x" * 249, 1), ("plain é", "y", 2)]
-    _common.table(["NAME", "LONG", "N"], rows, right=["N"])
+    _printing.table(["NAME", "LONG", "N"], rows, right=["N"])
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 3
     assert lines[1].startswith("a\\nb\\x1b[31m\\u202e  xxx")

@@ -122,7 +122,7 @@ def test_an_output_that_holds_something_is_left_alone(tmp_path: Path, command: s
     (out / "mine").write_text("mine")
     words: list[str | Path] = [out, "--offset", "1"] if command == "truncate" else ["--out", out]
     for dry in ([], ["--dry-run"]):
-        said = "File exists: choose another path for the result, or remove what is there"
+        said = "File exists: choose another path for the result, or remove the one that exists"
         assert fails(3, command, folder, *words, *dry) == f"kafkalog: {out}: {said}\n"
     assert digests(out).keys() == {"mine"}
 

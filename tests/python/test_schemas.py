@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 import shutil
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 
 import corpus
+from clone import SHARED_CORPUS
 from kafkalog import tables
 from kafkalog.cli.main import main
 from kafkalog.errors import CorruptRecordError
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 GOLDEN = corpus.GOLDEN / "schemas"
 CASES = [(folder.name, folder, folder / "schemas.jsonl") for folder in sorted(GOLDEN.iterdir()) if folder.is_dir()]
-_SHARED = Path("/work/shared/corpus/typed")
+_SHARED = SHARED_CORPUS / "typed"
 CASES += [
     (f"shared-{case.name}", case, case / "expected/schemas.jsonl")
     for case in (sorted(_SHARED.iterdir()) if _SHARED.is_dir() else ())

@@ -133,7 +133,7 @@ FOREIGN = {
 
 FIRST_STEPS = """\
 Reads what Apache Kafka left on disk, without a broker. DIR is a log dir: the folder that holds orders-0 and the like.
-  kafkalog ls DIR                         topics, partitions, segments: what is there
+  kafkalog ls DIR                         the topics, partitions and segments
   kafkalog cat DIR -t TOPIC -c 5          the first five records of a topic
   kafkalog export DIR OUT.parquet         all records, for pandas, Polars, DuckDB, Spark
   kafkalog help first-hour                a tour of one directory; kafkalog --help lists all commands

@@ -13,7 +13,7 @@ from kafkalog import _core
 from kafkalog._core import RecordText
 from kafkalog._loose import Loose, staged
 from kafkalog._reprs import short_list
-from kafkalog.cli import _common
+from kafkalog.cli import _common, _printing
 from kafkalog.cli._bounds import add_selection, of_keys, selection
 from kafkalog.errors import KafkaLogError, UnknownTopicOrPartitionError
 from kafkalog.log import LogDir, partition_at
@@ -55,14 +55,7 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument(
-        "path",
-        metavar="PATH",
-        type=_common.place,
-        nargs="+",
-        help="log dirs, folders of partitions, or a segment: under any name, compressed (gzip, zstd, lz4), or - "
-        "for standard input; or a .tar of a log dir",
-    )
+    _common.add_logs(parser)
     _common.add_broker(parser)
     _common.add_ignored(parser, "-C", "-e", "-q", "-u", "--from-beginning")
     parser.add_argument("-s", dest="unpack", action="append", type=_unpack, metavar="WHAT", help=argparse.SUPPRESS)
@@ -167,7 +160,7 @@ def _tell_decoders(topics: Iterable[str]) -> None:
             continue
         command, flag = DECODERS[topic]
         shown = f"{command} PATH shows what they say, and " if command else ""
-        _common.warn(
+        _printing.warn(
             f"the records of {topic} are in a format of Kafka's own: {shown}kafkalog dump PATH {flag} each of them"
         )
 

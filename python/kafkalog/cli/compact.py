@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kafkalog import tools
 from kafkalog._reprs import plain
-from kafkalog.cli import _common
+from kafkalog.cli import _common, _printing
 from kafkalog.cli._progress import on_terminal
 
 if TYPE_CHECKING:
@@ -59,4 +59,4 @@ def run(arguments: argparse.Namespace) -> int:
         )
     lost = {(each.topic, each.partition): each.bytes_cut for each in report.damaged}
     objects = ({**plain(each), "bytesLost": lost.get((each.topic, each.partition), 0)} for each in report.partitions)
-    return _common.print_report(report, objects if arguments.json else None)
+    return _printing.print_report(report, objects if arguments.json else None)

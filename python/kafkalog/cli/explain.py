@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafkalog._times import format_time
-from kafkalog.cli import _common
+from kafkalog.cli import _common, _printing
 from kafkalog.cli._selection import sources
 
 if TYPE_CHECKING:
@@ -58,18 +58,18 @@ def _explain(source: Source, arguments: argparse.Namespace, *, is_next: bool, se
             f"or sum it up with kafkalog stats"
         )
     table = tools.explain(source.path, arguments.now, config=arguments.config, on_corrupt="skip")
-    rows = [row for row in _common.rows_of(table) if source.segment in {None, row["segment"]}]
+    rows = [row for row in _printing.rows_of(table) if source.segment in {None, row["segment"]}]
     code = _common.print_partial(table)
     names: dict[str, Any] = {"path": source.given} if several else {}
     if arguments.json and not arguments.disk:
         for row in rows:
-            _common.json_line({**names, **row})
+            _printing.json_line({**names, **row})
         return code
     kinds = _kinds(source, rows)
     code = max(code, _common.DAMAGED if any(kind["kind"] == "unreadable" for kind in kinds) else 0)
     if arguments.json:
         for kind in kinds:
-            _common.json_line({**names, **kind})
+            _printing.json_line({**names, **kind})
         return code
     sized = _common.sized(human=arguments.human_readable)
     if is_next:
@@ -86,12 +86,12 @@ def _kinds(source: Source, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the disk usage, with what can be freed of logs."""
     from kafkalog import tools
 
-    kinds = _common.rows_of(tools.disk_usage(source.path)) if source.segment is None else _only(source, rows)
+    kinds = _printing.rows_of(tools.disk_usage(source.path)) if source.segment is None else _only(source, rows)
     for kind in kinds:
         if kind["kind"] == "log":
             kind["bytesFreeable"] = sum(row["bytesFreeable"] for row in rows)
         if kind["kind"] == "unreadable":
-            _common.warn(f"{kind['files']} folder(s) below {source.given} cannot be listed")
+            _printing.warn(f"{kind['files']} folder(s) below {source.given} cannot be listed")
     return kinds
 
 
@@ -109,7 +109,7 @@ def _print_kinds(path: str, kinds: list[dict[str, Any]], sized: Callable[[int], 
     files, *sums = (sum(kind[name] for kind in kinds) for name in names)
     size, allocated, free = map(sized, sums)
     unit = " bytes" if isinstance(size, int) else ""
-    _common.say(f"{path}: {size}{unit}, {allocated} allocated; {free}{unit} can be freed now")
+    _printing.say(f"{path}: {size}{unit}, {allocated} allocated; {free}{unit} can be freed now")
     print()
     head = ["KIND", "FILES", "BYTES", "ALLOCATED", "FREE NOW", "BY", "HOW"]
     lines = [
@@ -117,7 +117,7 @@ def _print_kinds(path: str, kinds: list[dict[str, Any]], sized: Callable[[int], 
         for kind in kinds
     ]
     lines.append(["total", files, size, allocated, free, "", ""])
-    _common.table(head, lines, right=head[1:5])
+    _printing.table(head, lines, right=head[1:5])
 
 
 @dataclass
@@ -159,7 +159,7 @@ def _print_topics(rows: list[dict[str, Any]], sized: Callable[[int], Any]) -> No
         source = ", ".join(sorted(topic.sources))
         size, free, kept, cleanable = map(sized, (topic.size, topic.free, topic.kept, topic.cleanable))
         lines.append([name, size, free, following, when, rest, kept, cleanable, source])
-    _common.table(head, lines, right=("BYTES", "FREE NOW", "NEXT", "KEPT", "TO COMPACT"))
+    _printing.table(head, lines, right=("BYTES", "FREE NOW", "NEXT", "KEPT", "TO COMPACT"))
     told = list(dict.fromkeys(advice(rows)))
     if any(topic.free for topic in topics.values()):
         print("\nfreed now: at the broker's next check, or by kafkalog retain into a new log dir")
@@ -172,7 +172,7 @@ def _print_topics(rows: list[dict[str, Any]], sized: Callable[[int], Any]) -> No
 def _print_segments(rows: list[dict[str, Any]], sized: Callable[[int], Any]) -> None:
     print()
     columns = {**_SEGMENTS, "BYTES": lambda row: sized(row["size"])}
-    _common.print_rows(columns, rows, ("SEGMENT", "BYTES"), as_json=False)
+    _printing.print_rows(columns, rows, ("SEGMENT", "BYTES"), as_json=False)
 
 
 def _noted(text: Any, note: str | None) -> Any:

@@ -22,7 +22,7 @@ from kafkalog._export_files import (
     unfinished,
 )
 from kafkalog._loose import Loose, staged
-from kafkalog.cli import _common
+from kafkalog.cli import _common, _printing
 from kafkalog.cli._bounds import add_selection, of_keys, selection
 from kafkalog.cli._progress import Progress
 from kafkalog.errors import KafkaLogError, UnknownTopicOrPartitionError
@@ -137,7 +137,7 @@ def _run(arguments: argparse.Namespace, path: Paths, outside: Loose | None) -> i
     files = Files(form, overwrite=arguments.overwrite, text=arguments.text, compression=compression)
     progress = Progress(sum(each.bytes for each in ranges))
     for left in () if is_printed else unfinished(out.parent if named else out):
-        _common.warn(f"{left}: unfinished file of an export that was killed or still runs")
+        _printing.warn(f"{left}: unfinished file of an export that was killed or still runs")
     lost: list[dict[str, Any]] = []
     with interruptible():
         written = _write(

@@ -10,7 +10,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from kafkalog._loose import staged
-from kafkalog.cli import _common
+from kafkalog.cli import _common, _printing
 from kafkalog.cli.cat import Result, add_shape, readers, text_of
 from kafkalog.errors import KafkaLogError, UnknownTopicOrPartitionError
 from kafkalog.options import ReadOptions
@@ -39,14 +39,7 @@ examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("pattern", metavar="PATTERN", help="a regular expression, or with -F a literal")
-    parser.add_argument(
-        "path",
-        metavar="PATH",
-        type=_common.place,
-        nargs="+",
-        help="log dirs, folders of partitions, or a segment: under any name, compressed (gzip, zstd, lz4), or - "
-        "for standard input; or a .tar of a log dir",
-    )
+    _common.add_logs(parser)
     _common.add_topics(parser, "only these topics; default all but internal ones")
     _common.add_partitions(parser)
     parser.add_argument(
@@ -156,10 +149,10 @@ def _search(arguments: argparse.Namespace) -> dict[str, Any]:
 def _print_partition(partition: PartitionRange, count: int | None, *, as_json: bool) -> None:
     if as_json:
         counted = {} if count is None else {"count": count}
-        _common.json_line({"topic": partition.topic, "partition": partition.partition, **counted})
+        _printing.json_line({"topic": partition.topic, "partition": partition.partition, **counted})
         return
     name = f"{partition.topic}-{partition.partition}"
-    _common.say(name if count is None else f"{name}:{count}")
+    _printing.say(name if count is None else f"{name}:{count}")
 
 
 def _fields(text: str) -> Sequence[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafkalog._times import format_time
-from kafkalog.cli import _common
+from kafkalog.cli import _common, _printing
 
 if TYPE_CHECKING:
     import argparse
@@ -84,25 +84,25 @@ def run(arguments: argparse.Namespace) -> int:
     from kafkalog.tables._described import offsets_of, states_of
 
     found = tables.consumer_groups(arguments.path, on_corrupt="skip")
-    shown, members = [found], _common.rows_of(found)
-    members, code = _common.only_named(members, "group", arguments.group, "group", arguments.path)
+    shown, members = [found], _printing.rows_of(found)
+    members, code = _printing.only_named(members, "group", arguments.group, "group", arguments.path)
     if arguments.list:
         columns = {name: _STATE[name] for name in (("GROUP", "TYPE", "STATE") if arguments.state else ("GROUP",))}
         _list(states_of(members), columns, as_json=arguments.json)
     elif arguments.state:
-        _common.print_rows(_STATE, states_of(members), _NUMBERS, as_json=arguments.json)
+        _printing.print_rows(_STATE, states_of(members), _NUMBERS, as_json=arguments.json)
     elif arguments.members:
         rows = [row for row in members if arguments.json or row["memberId"] is not None]
-        _common.print_rows(_MEMBERS, rows, _NUMBERS, as_json=arguments.json)
+        _printing.print_rows(_MEMBERS, rows, _NUMBERS, as_json=arguments.json)
     else:
         shown.append(tables.lag(arguments.path, on_corrupt="skip"))
-        lag = _common.rows_of(shown[-1])
+        lag = _printing.rows_of(shown[-1])
         if arguments.group:
             lag = [row for row in lag if row["group"] in arguments.group]
         rows, columns = offsets_of(members, lag), dict(_OFFSETS)
         if arguments.verbose:
             rows, columns = _with_commits(rows, arguments.path), {**columns, **_COMMITS}
-        _common.print_rows(columns, rows, _NUMBERS, as_json=arguments.json)
+        _printing.print_rows(columns, rows, _NUMBERS, as_json=arguments.json)
     return max(code, _common.print_partial(*shown))
 
 
@@ -110,10 +110,10 @@ def _list(groups: list[dict[str, Any]], columns: dict[str, Any], *, as_json: boo
     """Print a line for each group, as kafka-consumer-groups --list does; with states a table."""
     rows = [{name: row[name] for name in columns.values()} for row in groups]
     if as_json or len(columns) > 1:
-        _common.print_rows(columns, rows, (), as_json=as_json)
+        _printing.print_rows(columns, rows, (), as_json=as_json)
         return
     for row in rows:
-        _common.say(row["group"])
+        _printing.say(row["group"])
 
 
 def _with_commits(rows: list[dict[str, Any]], paths: list[str]) -> list[dict[str, Any]]:
@@ -121,7 +121,7 @@ def _with_commits(rows: list[dict[str, Any]], paths: list[str]) -> list[dict[str
     from kafkalog import tables
 
     place = ("group", "topic", "partition")
-    found = _common.rows_of(tables.consumer_offsets(paths, on_corrupt="skip"))
+    found = _printing.rows_of(tables.consumer_offsets(paths, on_corrupt="skip"))
     commits = {tuple(row[name] for name in place): row for row in found}
     names = ("leaderEpoch", "commitTimestamp", "metadata")
     return [

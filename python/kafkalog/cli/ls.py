@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog import _core
 from kafkalog._times import format_time
-from kafkalog.cli import _common
+from kafkalog.cli import _common, _printing
 from kafkalog.cli._selection import chosen, sources
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.json:
             for folder, one in described:
                 path = listed.places[folder.path] if listed.is_loose(folder) else folder.path
-                _common.json_line(_object(folder._replace(path=path), one))
+                _printing.json_line(_object(folder._replace(path=path), one))
             return partitions.code
         head, several = _HEAD, len(arguments.path) > 1
         rows = [
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
             for folder, one in described
             for row in _rows(folder, one, _common.sized(human=arguments.human_readable))
         ]
-        _common.table(("path", *head) if several else head, rows, right=_NUMBERS)
+        _printing.table(("path", *head) if several else head, rows, right=_NUMBERS)
     return partitions.code
 
 

@@ -236,7 +236,7 @@ def _hint(given: str, valid: Sequence[str]) -> str:
 
 def _report(error: Exception) -> int:
     """Report an error on one line, and return its exit code."""
-    from kafkalog.cli import _common
+    from kafkalog.cli import _common, _printing
 
     if isinstance(error, (KafkaLogError, OSError)):
         text, code = _common.described(error)
@@ -249,7 +249,7 @@ def _report(error: Exception) -> int:
         text, code = f"{error}; pip install {'kafkalog[spark]' if needed == 'pyspark' else needed}", FAILED
     else:
         text, code = f"{type(error).__name__}: {error} (--debug shows where)", FAILED
-    _common.warn(" ".join(text.split()))
+    _printing.warn(" ".join(text.split()))
     return code
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from kafkalog.cli import _common
+from kafkalog.cli import _common, _printing
 from kafkalog.metadata.cluster import PARTS
 
 EPILOG = """\
@@ -95,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
     # The shell, Kubernetes and JSON read UTF-8, whatever the locale.
     getattr(sys.stdout, "reconfigure", lambda **_: None)(encoding="utf-8")
     print(text, end="")
-    _common.print_notes(cluster.notes)
+    _printing.print_notes(cluster.notes)
     for each in rest:
-        _common.warn(f"left out: {each.why}: {short_list(each.names)}")
+        _printing.warn(f"left out: {each.why}: {short_list(each.names)}")
     return _common.DAMAGED if cluster.is_damaged else 0

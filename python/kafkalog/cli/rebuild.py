@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkalog import tools
-from kafkalog.cli import _common
+from kafkalog.cli import _common, _printing
 from kafkalog.cli.recover import fields_of
 
 if TYPE_CHECKING:
@@ -45,6 +45,6 @@ def run(arguments: argparse.Namespace) -> int:
         dry_run=arguments.dry_run,
     )
     if arguments.json:
-        _common.json_line(fields_of(report))
+        _printing.json_line(fields_of(report))
         return 0
-    return _common.print_report(report)
+    return _printing.print_report(report)

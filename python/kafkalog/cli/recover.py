@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafkalog import tools
-from kafkalog.cli import _common
+from kafkalog.cli import _common, _printing
 
 if TYPE_CHECKING:
     import argparse
@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
         on_loss=arguments.on_loss,
         dry_run=arguments.dry_run,
     )
-    return _common.print_report(report, objects_of(report) if arguments.json else None)
+    return _printing.print_report(report, objects_of(report) if arguments.json else None)
 
 
 def objects_of(report: tools.RecoveryReport) -> Iterator[dict[str, Any]]:

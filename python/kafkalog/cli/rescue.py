@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from kafkalog.cli import _common
+from kafkalog.cli import _common, _printing
 from kafkalog.cli._progress import on_terminal
 
 if TYPE_CHECKING:
@@ -117,8 +117,8 @@ def _print_json(report: RescueReport) -> None:
     from kafkalog.cli import _rescue_text
 
     for each in _rescue_text.objects_of(report.plan):
-        _common.json_line(each)
-    _common.json_line(
+        _printing.json_line(each)
+    _printing.json_line(
         {
             "rescued": {
                 "out": report.out,
@@ -135,19 +135,19 @@ def _print_text(report: RescueReport) -> None:
     from kafkalog.cli import _rescue_text
 
     plan = report.plan
-    _common.table(_rescue_text.DISK_HEAD, list(_rescue_text.disk_rows(plan)), ("NODE", "FOLDERS", "BYTES", "DAMAGED"))
+    _printing.table(_rescue_text.DISK_HEAD, list(_rescue_text.disk_rows(plan)), ("NODE", "FOLDERS", "BYTES", "DAMAGED"))
     print()
-    _common.say(_rescue_text.metadata_line(plan.image))
+    _printing.say(_rescue_text.metadata_line(plan.image))
     print()
-    _common.table(_rescue_text.CHOICE_HEAD, list(_rescue_text.choice_rows(plan)), ("START", "END", "EPOCH", "LOST"))
+    _printing.table(_rescue_text.CHOICE_HEAD, list(_rescue_text.choice_rows(plan)), ("START", "END", "EPOCH", "LOST"))
     print()
     for finding in plan.findings:
-        _common.say(finding)
-    _common.say(_summary(plan))
+        _printing.say(finding)
+    _printing.say(_summary(plan))
     for log_dir in report.log_dirs:
-        _common.say(f"start a node: kafka-server-start {log_dir}/server.properties")
+        _printing.say(f"start a node: kafka-server-start {log_dir}/server.properties")
     if report.out is not None and not report.log_dirs:
-        _common.say(f"written into {report.out}: start its broker again")
+        _printing.say(f"written into {report.out}: start its broker again")
 
 
 def _summary(plan: RescuePlan) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kafkalog import tools
 from kafkalog._reprs import plain
-from kafkalog.cli import _common
+from kafkalog.cli import _common, _printing
 from kafkalog.cli._progress import on_terminal
 
 if TYPE_CHECKING:
@@ -42,4 +42,4 @@ def run(arguments: argparse.Namespace) -> int:
             dry_run=arguments.dry_run,
             progress=show,
         )
-    return _common.print_report(report, map(plain, report.partitions) if arguments.json else None)
+    return _printing.print_report(report, map(plain, report.partitions) if arguments.json else None)

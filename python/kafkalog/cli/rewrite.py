@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kafkalog import tools
 from kafkalog._reprs import plain
-from kafkalog.cli import _common
+from kafkalog.cli import _common, _printing
 from kafkalog.cli._progress import on_terminal
 
 EPILOG = """\
@@ -106,5 +106,5 @@ def run(arguments: argparse.Namespace) -> int:
             dry_run=arguments.dry_run,
             progress=show,
         )
-    _common.print_report(report, map(plain, report.partitions) if arguments.json else None)
+    _printing.print_report(report, map(plain, report.partitions) if arguments.json else None)
     return int(any(partition.bytes_lost for partition in report.partitions))

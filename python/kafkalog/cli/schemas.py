@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kafkalog.cli import _common
+from kafkalog.cli import _common, _printing
 
 if TYPE_CHECKING:
     import argparse
@@ -64,21 +64,21 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.export:
         _check_new(Path(arguments.export), arguments.path)
     table = tables.schemas(arguments.path, history=arguments.history, topic=arguments.registry_topic, on_corrupt="skip")
-    rows, code = _common.only_named(_common.rows_of(table), "subject", arguments.subject, "subject", arguments.path)
+    rows, code = _printing.only_named(_printing.rows_of(table), "subject", arguments.subject, "subject", arguments.path)
     if arguments.id is not None:
         rows = [row for row in rows if row["id"] == arguments.id]
         if not rows:
-            _common.warn(f"no schema has id {arguments.id} in {', '.join(arguments.path)}")
+            _printing.warn(f"no schema has id {arguments.id} in {', '.join(arguments.path)}")
             code = 1
     if arguments.export:
-        print(f"{_export(rows, Path(arguments.export))} schemas in {_common.cell(arguments.export)}")
+        print(f"{_export(rows, Path(arguments.export))} schemas in {_printing.cell(arguments.export)}")
     elif arguments.text:
         for row in rows:
             if row["schema"] is not None:
                 print(row["schema"])
     else:
         columns = _CHANGES if arguments.history else _COLUMNS
-        _common.print_rows(columns, rows, _NUMBERS, as_json=arguments.json)
+        _printing.print_rows(columns, rows, _NUMBERS, as_json=arguments.json)
     return max(code, _common.print_partial(table))
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kafkalog import _core
 from kafkalog._reprs import plain
 from kafkalog._times import format_time
-from kafkalog.cli import _common
+from kafkalog.cli import _common, _printing
 from kafkalog.cli._selection import chosen, sources
 from kafkalog.log import sums_by_name
 
@@ -58,11 +58,11 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.json:
             for folder, sums in added:
                 fields = plain(sums_by_name(folder.topic, folder.partition, sums))
-                _common.json_line({**({"path": listed.places[folder.path]} if several else {}), **fields})
+                _printing.json_line({**({"path": listed.places[folder.path]} if several else {}), **fields})
             return partitions.code
         sized = _common.sized(human=arguments.human_readable)
         rows = [([listed.places[folder.path]] if several else []) + _row(folder, sums, sized) for folder, sums in added]
-        _common.table(("path", *_HEAD) if several else _HEAD, rows, right=_NUMBERS)
+        _printing.table(("path", *_HEAD) if several else _HEAD, rows, right=_NUMBERS)
     return partitions.code
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from kafkalog.cli import _common
+from kafkalog.cli import _common, _printing
 
 if TYPE_CHECKING:
     import argparse
@@ -29,8 +29,8 @@ def run(arguments: argparse.Namespace) -> int:
     from kafkalog.tables._rows import notes_of
 
     table = tables.topics(arguments.path)
-    _common.print_notes(notes_of(table))
-    rows = _common.rows_of(table)
+    _printing.print_notes(notes_of(table))
+    rows = _printing.rows_of(table)
     wanted = set(arguments.topic or ())
     names = sorted({row["topic"] for row in rows})
     missing = sorted(wanted.difference(names))
@@ -49,19 +49,19 @@ def run(arguments: argparse.Namespace) -> int:
             by_topic.setdefault(row["topic"], []).append(row)
     for topic, found in by_topic.items():
         if arguments.list:
-            _common.say(topic)
+            _printing.say(topic)
             continue
         if arguments.json:
             for row in found:
-                _common.json_line({**row, "configs": dict(row["configs"])})
+                _printing.json_line({**row, "configs": dict(row["configs"])})
         else:
             _print(found)
     return int(bool(missing))
 
 
 def _print(rows: list[dict[str, Any]]) -> None:
-    first, topic = rows[0], _common.cell(rows[0]["topic"])
-    configs = _common.cell(",".join(f"{name}={value}" for name, value in first["configs"]))
+    first, topic = rows[0], _printing.cell(rows[0]["topic"])
+    configs = _printing.cell(",".join(f"{name}={value}" for name, value in first["configs"]))
     print(
         f"Topic: {topic}\tTopicId: {first['topicId']}\tPartitionCount: {len(rows)}"
         f"\tReplicationFactor: {len(first['replicas'])}\tConfigs: {configs}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalog import _reprs
 from kafkalog._times import format_time
-from kafkalog.cli import _common
+from kafkalog.cli import _common, _printing
 from kafkalog.errors import UnknownTopicOrPartitionError
 
 if TYPE_CHECKING:
@@ -88,8 +88,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.hanging:
         table = tables.open_transactions(arguments.path, on_corrupt="skip")
         # Of a producer that no coordinator here knows, nobody can say more.
-        found = [row for row in _common.rows_of(table) if row["isHanging"] is not False]
-        _common.print_rows(_HANGING, found, _NUMBERS, as_json=arguments.json)
+        found = [row for row in _printing.rows_of(table) if row["isHanging"] is not False]
+        _printing.print_rows(_HANGING, found, _NUMBERS, as_json=arguments.json)
         unknown = sum(row["isHanging"] is None for row in found)
         if unknown:
             note = f"kafkalog: {unknown} of them may not be hanging: the logs of their coordinators are not here"
@@ -98,7 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
     shown, rows = [], list[dict[str, Any]]()
     try:
         shown.append(tables.transactions(arguments.path, on_corrupt="skip"))
-        rows = _common.rows_of(shown[0])
+        rows = _printing.rows_of(shown[0])
     except UnknownTopicOrPartitionError:
         # The partitions themselves have the open ones.
         if not arguments.open:
@@ -107,9 +107,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.open:
         shown.append(tables.open_transactions(arguments.path, on_corrupt="skip"))
         rows = [row for row in rows if row["state"] in _OPEN]
-        rows += _without_coordinator(rows, _common.rows_of(shown[-1]))
-    rows, code = _common.only_named(rows, "transactionalId", ids, "transactional id", arguments.path)
-    _common.print_rows(_LIST, rows, _NUMBERS, as_json=arguments.json)
+        rows += _without_coordinator(rows, _printing.rows_of(shown[-1]))
+    rows, code = _printing.only_named(rows, "transactionalId", ids, "transactional id", arguments.path)
+    _printing.print_rows(_LIST, rows, _NUMBERS, as_json=arguments.json)
     return max(code, _common.print_partial(*shown))
 
 
@@ -150,7 +150,7 @@ def _print_aborted(arguments: argparse.Namespace) -> int:
         found = [folder for folder in found if folder.topic in arguments.topic]
     partitions = _common.Partitions(found)
     rows = [row for _, some in partitions.ask(lambda folder, log: list(_aborted(folder, log))) for row in some]
-    _common.print_rows(_ABORTED, rows, _NUMBERS, as_json=arguments.json)
+    _printing.print_rows(_ABORTED, rows, _NUMBERS, as_json=arguments.json)
     return partitions.code
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kafkalog import tools
 from kafkalog._reprs import plain
-from kafkalog.cli import _common
+from kafkalog.cli import _common, _printing
 
 if TYPE_CHECKING:
     import argparse
@@ -41,6 +41,6 @@ def run(arguments: argparse.Namespace) -> int:
         config=arguments.config,
     )
     if arguments.json:
-        _common.json_line(plain(report))
+        _printing.json_line(plain(report))
         return 0
-    return _common.print_report(report)
+    return _printing.print_report(report)

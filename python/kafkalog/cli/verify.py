@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kafkalog import _core
 from kafkalog._arguments import MAX_THREADS
 from kafkalog._atomic_files import sha256
-from kafkalog.cli import _common
+from kafkalog.cli import _common, _printing
 from kafkalog.cli._progress import Shown
 from kafkalog.tools.verification import table_of
 
@@ -73,14 +73,14 @@ def run(arguments: argparse.Namespace) -> int:
         table = table_of(arguments.path, arguments.kafka_version, arguments.threads, progress, **names)
     least = _SEVERITIES.index(arguments.severity)
     found: Counter[str] = Counter()
-    for row in _common.rows_of(table):
+    for row in _printing.rows_of(table):
         found[row["severity"]] += 1
         if _SEVERITIES.index(row["severity"]) < least:
             continue
         if arguments.json:
-            _common.json_line(row)
+            _printing.json_line(row)
         else:
-            _common.say(line_of(row))
+            _printing.say(line_of(row))
     if arguments.evidence:
         _print_evidence(before, json=arguments.json)
     if arguments.json or sys.stdout.isatty():
@@ -93,9 +93,9 @@ def run(arguments: argparse.Namespace) -> int:
             "seconds": round(time.monotonic() - begun, 3),
         }
         if arguments.json:
-            _common.json_line({"summary": summary})
+            _printing.json_line({"summary": summary})
         else:
-            _common.say(_summed_up(summary))
+            _printing.say(_summed_up(summary))
     return _common.DAMAGED if found["warning"] or found["error"] else 0
 
 
@@ -159,15 +159,15 @@ def _print_evidence(before: dict[Path, tuple[int, int, int, int]], *, json: bool
             changed += not is_same
             if json:
                 fields = {"file": str(path), "size": identity[1], "sha256": digest, "unchanged": is_same}
-                _common.json_line({"evidence": fields})
+                _printing.json_line({"evidence": fields})
             else:
-                _common.say(
+                _printing.say(
                     f"{path}: {identity[1]} bytes, SHA-256 {digest}" + ("" if is_same else ", changed meanwhile")
                 )
     if json:
-        _common.json_line({"evidence": {"files": len(before), "changed": changed}})
+        _printing.json_line({"evidence": {"files": len(before), "changed": changed}})
     else:
-        _common.say(f"{len(before)} files; {changed or 'none'} changed while they were verified")
+        _printing.say(f"{len(before)} files; {changed or 'none'} changed while they were verified")
 
 
 def _digest(path: Path) -> str | None:

@@ -55,7 +55,7 @@ fn ensure_free(source: &Path, out: &Path) -> Result<()> {
     if is_empty || read_small(&out.join(UNFINISHED), note.len() as u64).is_ok_and(is_ours) {
         return Ok(());
     }
-    let advice = "File exists: choose another path for the result, or remove what is there";
+    let advice = "File exists: choose another path for the result, or remove the one that exists";
     Err(Error::io(out)(io::Error::new(
         io::ErrorKind::AlreadyExists,
         advice,
