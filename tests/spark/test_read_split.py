@@ -10,6 +10,7 @@ import pytest
 
 import corpus
 import kafkalog
+from kafkalog.schema import DECODED_COLUMNS
 from kafkalog.spark.columns import SPARK_TYPES
 from kafkalog.spark.planner import plan_splits
 from kafkalog.spark.read_split import read_split
@@ -69,7 +70,8 @@ def test_columns_that_are_declared_not_null(name: str) -> None:
     schema = types.StructType([field(name.upper(), kind, nullable=False), field("Topic", types.StringType())])
     if name == "topic":
         schema = types.StructType(schema.fields[:1])
-    if name in {"key", "value", "headers", "controlType", "deleteHorizonMs"}:
+    decoded = {column.name for column in DECODED_COLUMNS}
+    if name in {"key", "value", "headers", "controlType", "deleteHorizonMs", *decoded}:
         with pytest.raises(ValueError, match=f"column {name.upper()} may hold nulls; do not declare it not null"):
             row_schema(schema)
         return
