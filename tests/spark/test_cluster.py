@@ -125,7 +125,7 @@ def test_the_archive_has_no_spark(answers: dict[str, Any], home: Path) -> None:
 
 def test_a_zip_cannot_ship_it(shipped: Path) -> None:
     """The guide warns of ``--py-files``, which puts a zip on the path."""
-    code = "import sys; sys.path.insert(0, sys.argv[1]); import kafkalog"
+    code = "import sys; sys.path.insert(0, sys.argv[1]); from kafkalog import scan"
     done = subprocess.run([sys.executable, "-I", "-c", code, str(shipped)], capture_output=True, text=True, check=False)
     assert done.returncode != 0
     assert re.search(r"(ImportError|ModuleNotFoundError): .*_core", done.stderr)
