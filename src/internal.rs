@@ -249,6 +249,9 @@ pub mod values {
     use crate::values::decoder::{Body, Decoder, SchemaText};
     use crate::values::fault::Undecoded;
     use crate::values::field_tree::FieldTree;
+    use crate::values::json::{structs::JsonStructs, texts::JsonTexts};
+    use crate::values::protobuf::structs::ProtoStructs;
+    use crate::values::protobuf::texts::ProtoTexts;
 
     /// A decoder with its column. Faults are the name of the cause, and the whole text.
     #[derive(Debug)]
@@ -272,6 +275,15 @@ pub mod values {
         f(&SchemaText { text, references })
     }
 
+    fn named<'a>(text: &'a str, references: &'a [(String, String)]) -> SchemaText<'a> {
+        let references = references.iter();
+        let references = references.map(|(name, text)| (name.as_str(), text.as_str()));
+        SchemaText {
+            text,
+            references: references.collect(),
+        }
+    }
+
     impl DecodedColumn {
         fn of(decoder: Box<dyn Decoder>) -> std::result::Result<Self, Fault> {
             let column = Builder::try_new(&decoder.data_type());
@@ -292,16 +304,62 @@ pub mod values {
             Self::of(Box::new(decoder.map_err(fault)?))
         }
 
+        /// JSON in the type of a reader schema, a text and what it refers to by name; without one, as text.
+        pub fn json(
+            reader: Option<(&str, &[(String, String)])>,
+            wanted: &[Vec<String>],
+        ) -> std::result::Result<Self, Fault> {
+            let Some((text, references)) = reader else {
+                return Self::of(Box::new(JsonTexts));
+            };
+            let wanted = FieldTree::of(wanted);
+            let decoder = JsonStructs::try_new(&named(text, references), &wanted);
+            Self::of(Box::new(decoder.map_err(fault)?))
+        }
+
+        /// Protobuf in the type of a reader schema, a text and what it refers to by name; without one, as text.
+        pub fn protobuf(
+            reader: Option<(&str, &[(String, String)])>,
+            wanted: &[Vec<String>],
+        ) -> std::result::Result<Self, Fault> {
+            let Some((text, references)) = reader else {
+                return Self::of(Box::new(ProtoTexts::default()));
+            };
+            let wanted = FieldTree::of(wanted);
+            let decoder = ProtoStructs::try_new(&named(text, references), &wanted);
+            Self::of(Box::new(decoder.map_err(fault)?))
+        }
+
+        /// Compiles a text with what it refers to by name.
+        pub fn compile_named(
+            &mut self,
+            text: &str,
+            references: &[(String, String)],
+        ) -> std::result::Result<usize, Fault> {
+            let schema = named(text, references);
+            self.decoder.compile(&schema).map_err(fault)
+        }
+
         pub fn compile(&mut self, writer: &[String]) -> std::result::Result<usize, Fault> {
             schema(writer, |schema| self.decoder.compile(schema)).map_err(fault)
         }
 
         /// Appends a value; where there is none, null.
         pub fn push(&mut self, program: usize, bytes: &[u8]) -> std::result::Result<(), Fault> {
+            self.push_message(program, &[], bytes)
+        }
+
+        /// Appends a Protobuf message of these indexes; where there is none, null.
+        pub fn push_message(
+            &mut self,
+            program: usize,
+            message: &[i32],
+            bytes: &[u8],
+        ) -> std::result::Result<(), Fault> {
             let rows = self.column.len();
             let body = Body {
                 bytes,
-                message: &[],
+                message,
                 bare_bytes: true,
             };
             let done = self.decoder.decode(program, body, &mut self.column);
@@ -310,6 +368,11 @@ pub mod values {
                 self.column.push_null();
             }
             done.map_err(fault)
+        }
+
+        #[must_use]
+        pub fn unknown_fields(&self) -> u64 {
+            self.decoder.unknown_fields()
         }
 
         /// Bytes of the values so far.

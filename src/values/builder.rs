@@ -255,6 +255,12 @@ impl StructBuilder {
         &mut self.children
     }
 
+    /// Rows that ended.
+    #[inline]
+    pub(crate) const fn rows(&self) -> usize {
+        self.rows
+    }
+
     /// Ends a row.
     #[inline]
     pub(crate) fn close(&mut self) {

@@ -24,7 +24,6 @@ pub(crate) type ProgramId = usize;
 pub(crate) struct Body<'a> {
     pub(crate) bytes: &'a [u8],
     /// Path to a Protobuf message in its file; empty stands for the first one, and for other formats.
-    #[expect(dead_code, reason = "no decoder of Protobuf yet")]
     pub(crate) message: &'a [i32],
     /// A value that is Avro `bytes` as a whole has no length.
     pub(crate) bare_bytes: bool,

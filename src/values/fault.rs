@@ -24,12 +24,10 @@ pub(crate) enum Cause {
     /// Protobuf message indexes that name no message.
     BadMessageIndex,
     /// Text that is not JSON.
-    #[expect(dead_code, reason = "no decoder of JSON Schema yet")]
     InvalidJson,
     /// The reader schema cannot read what the writer schema wrote.
     Incompatible,
     /// The reader schema has no message of this name.
-    #[expect(dead_code, reason = "no decoder of Protobuf yet")]
     NoSuchMessage,
     /// The reader schema is of another format.
     OtherSchemaType,

@@ -5,6 +5,10 @@ use super::avro::texts::AvroTexts;
 use super::decoder::{Decoder, SchemaText};
 use super::fault::{Cause, Undecoded};
 use super::field_tree::{FieldTree, Projection};
+use super::json::structs::JsonStructs;
+use super::json::texts::JsonTexts;
+use super::protobuf::structs::ProtoStructs;
+use super::protobuf::texts::ProtoTexts;
 use super::schemas::SchemaKind;
 
 /// A decoder into the type of a reader schema, or into some fields of it.
@@ -19,6 +23,8 @@ pub(super) fn reader(
     let wanted = FieldTree::of(projection);
     match kind {
         SchemaKind::Avro => Ok(Box::new(AvroStructs::try_new(reader, wanted)?)),
+        SchemaKind::Json => Ok(Box::new(JsonStructs::try_new(reader, &wanted)?)),
+        SchemaKind::Protobuf => Ok(Box::new(ProtoStructs::try_new(reader, &wanted)?)),
         other => Err(unsupported(other)),
     }
 }
@@ -30,6 +36,8 @@ pub(super) fn reader(
 pub(super) fn json(kind: &SchemaKind) -> Result<Box<dyn Decoder>, Undecoded> {
     match kind {
         SchemaKind::Avro => Ok(Box::new(AvroTexts::default())),
+        SchemaKind::Json => Ok(Box::new(JsonTexts)),
+        SchemaKind::Protobuf => Ok(Box::new(ProtoTexts::default())),
         other => Err(unsupported(other)),
     }
 }

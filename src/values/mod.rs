@@ -13,6 +13,8 @@
 //! | [`decoder`] | the trait of all formats: schemas compiled to programs, payloads decoded into a column |
 //! | [`field_tree`] | the fields of a column that are wanted |
 //! | [`avro`] | decoders of Avro |
+//! | [`protobuf`] | decoders of Protobuf |
+//! | [`json`] | decoders of JSON |
 //! | [`builder`] | Arrow columns of any type, from which the last rows can be removed again |
 //!
 //! A column has one reader schema, which gives its type. Every writer schema that occurs is compiled against it once;
@@ -27,6 +29,8 @@ pub(crate) mod field_tree;
 mod formats;
 pub(crate) mod framing;
 pub(crate) mod guid;
+pub(crate) mod json;
 pub(crate) mod payloads;
+pub(crate) mod protobuf;
 pub(crate) mod registered;
 pub(crate) mod schemas;

@@ -16,6 +16,8 @@
 //! | [`internal_topics`] | records of internal topics, mutated |
 //! | [`plans`] | from topics and bounds to files and positions |
 //! | [`producer_states`] | replayed producers against the snapshots Kafka left |
+//! | [`json`] | JSON payloads beside Python's reading of them |
+//! | [`protobuf`] | Protobuf payloads beside google.protobuf and its JSON |
 //! | [`pruning`] | bounds that leave records out, and the reads that they save |
 //! | [`committed`] | results of Kafka's `read_committed` consumer, with any state of the files beside the log |
 //! | `kept_maps` | the maps that planning leaves to the reader |
@@ -52,6 +54,7 @@ mod encoding;
 mod front_door;
 mod index_files;
 mod internal_topics;
+mod json;
 #[cfg(target_os = "linux")]
 mod kept_maps;
 mod layers;
@@ -65,6 +68,7 @@ mod plans;
 mod power;
 mod producer_states;
 mod prose;
+mod protobuf;
 mod pruning;
 mod recovery;
 mod salvage;

@@ -1,0 +1,24 @@
+//! Protobuf: `.proto` texts compiled, messages decoded into structs or JSON.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`compile`] | descriptors of a schema, from text or base64 |
+//! | [`schema`] | messages of a schema, as the decoder needs them |
+//! | [`wire`] | tags, varints, lengths, groups |
+//! | [`scan`] | one pass over a message: where the last value of each field is |
+//! | [`maps`] | entries of maps: of those with one key, the last |
+//! | [`structs`] | messages as structs |
+//! | [`texts`] | messages as JSON |
+//! | [`known`] | text of well-known messages in JSON |
+//!
+//! Fields are known by number: a message is read by the reader schema's message of its full name. The parser is as strict
+//! as google.protobuf's: the last value of a field counts, the parts of an embedded message merge.
+
+mod compile;
+mod known;
+mod maps;
+mod scan;
+mod schema;
+pub(crate) mod structs;
+pub(crate) mod texts;
+mod wire;
