@@ -25,7 +25,7 @@ pub(super) fn reader(
         SchemaKind::Avro => Ok(Box::new(AvroStructs::try_new(reader, wanted)?)),
         SchemaKind::Json => Ok(Box::new(JsonStructs::try_new(reader, &wanted)?)),
         SchemaKind::Protobuf => Ok(Box::new(ProtoStructs::try_new(reader, &wanted)?)),
-        other => Err(unsupported(other)),
+        other @ SchemaKind::Other(_) => Err(unsupported(other)),
     }
 }
 
@@ -38,7 +38,7 @@ pub(super) fn json(kind: &SchemaKind) -> Result<Box<dyn Decoder>, Undecoded> {
         SchemaKind::Avro => Ok(Box::new(AvroTexts::default())),
         SchemaKind::Json => Ok(Box::new(JsonTexts)),
         SchemaKind::Protobuf => Ok(Box::new(ProtoTexts::default())),
-        other => Err(unsupported(other)),
+        other @ SchemaKind::Other(_) => Err(unsupported(other)),
     }
 }
 

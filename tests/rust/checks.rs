@@ -33,14 +33,59 @@ use kafkalog::internal::segment::reader::ReadOptions;
 use kafkalog::internal::segment::skipping::OnCorrupt;
 use kafkalog::internal::tables::topic::{TOPICS, as_json};
 use kafkalog::internal::types::{AppendOrigin, Compression, TimestampType};
+use kafkalog::internal::values::DecodedColumn;
 
 /// The most a check lets anything decompress to.
 pub const LIMIT: DecodeLimit = DecodeLimit(1 << 20);
 
 /// All of them.
-pub const ALL: [fn(&[u8]); 9] = [
-    batch, segment, record, decompress, index, names, append, tables, resync,
+pub const ALL: [fn(&[u8]); 11] = [
+    batch, segment, record, decompress, index, names, append, tables, resync, protobuf, json,
 ];
+
+const PROTO: &str = r#"syntax = "proto3"; import "google/protobuf/any.proto"; import "google/protobuf/struct.proto";
+    import "google/protobuf/timestamp.proto"; message M { int64 a = 1; string b = 2; repeated sint32 c = 3; M d = 4;
+    map<string, M> e = 5; oneof o { bytes f = 6; N g = 7; } google.protobuf.Any h = 8; google.protobuf.Value i = 9;
+    google.protobuf.Timestamp j = 10; map<int32, bool> k = 11; message N { double x = 1; repeated N y = 2; } }"#;
+
+/// Decodes bytes under a schema into structs and text, and as a schema; both forms agree on whether there is a value.
+fn decoded(
+    data: &[u8],
+    schema: &str,
+    of: fn(Option<(&str, &[(String, String)])>) -> Option<DecodedColumn>,
+) {
+    let (Some(mut structs), Some(mut texts)) = (of(Some((schema, &[]))), of(None)) else {
+        panic!("the schema is right");
+    };
+    for column in [&mut structs, &mut texts] {
+        let program = column.compile_named(schema, &[]).unwrap();
+        column.push(program, data).ok();
+        assert_eq!(column.finish().unwrap().len(), 1);
+    }
+    if let Ok(text) = std::str::from_utf8(data) {
+        let mut column = of(Some((text, &[])));
+        if let Some(column) = &mut column {
+            let program = column.compile_named(text, &[]).unwrap();
+            column.push(program, &[]).ok();
+            column.finish().unwrap();
+        }
+        texts.compile_named(text, &[]).ok();
+    }
+}
+
+/// A Protobuf message, and a schema.
+pub fn protobuf(data: &[u8]) {
+    decoded(data, PROTO, |reader| {
+        DecodedColumn::protobuf(reader, &[]).ok()
+    });
+}
+
+/// A JSON value, and a schema.
+pub fn json(data: &[u8]) {
+    let schema = r##"{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"string"},"c":{"$ref":"#"},
+        "d":{"type":"array","items":{"type":"number"}},"e":{"type":"object","additionalProperties":{"type":"boolean"}}}}"##;
+    decoded(data, schema, |reader| DecodedColumn::json(reader, &[]).ok());
+}
 
 /// A batch: header, checksum, records by both decoders.
 pub fn batch(data: &[u8]) {
