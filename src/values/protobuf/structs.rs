@@ -30,8 +30,16 @@ pub(crate) struct ProtoStructs {
     data_type: DataType,
     row: MessageColumns,
     /// The messages of each writer schema, for which only names matter: fields are known by number.
-    writers: Vec<ProtoSchema>,
+    writers: Vec<ProtoWriter>,
     unknown: AtomicU64,
+}
+
+/// A writer schema.
+#[derive(Debug)]
+struct ProtoWriter {
+    schema: ProtoSchema,
+    /// Its first message is that of the column.
+    is_first_read: bool,
 }
 
 /// The wanted fields of a message.
@@ -75,9 +83,25 @@ impl ProtoStructs {
             unknown: AtomicU64::new(0),
         })
     }
+
+    /// Looks whether message indexes mean the message of the column.
+    fn is_read(&self, writer: &ProtoWriter, message: &[i32]) -> Result<(), Undecoded> {
+        let written = &writer.schema.at(writer.schema.indexed(message)?)?.name;
+        let read = &self.reader.at(self.message)?.name;
+        if written != read {
+            let text = match self.reader.find(written) {
+                Some(_) => format!(
+                    "the message is {written}, the column holds {read}; decode_as=\"json\" serves several messages"
+                ),
+                None => format!("the reader schema has no message {written}"),
+            };
+            return Err(Undecoded::new(Cause::NoSuchMessage, text));
+        }
+        Ok(())
+    }
 }
 
-/// ProtoColumns of messages.
+/// Columns of messages.
 struct ProtoColumns<'s> {
     schema: &'s ProtoSchema,
     /// The messages around this one.
@@ -212,7 +236,13 @@ impl Decoder for ProtoStructs {
     }
 
     fn compile(&mut self, writer: &SchemaText<'_>) -> Result<ProgramId, Undecoded> {
-        self.writers.push(ProtoSchema::try_new(writer)?);
+        let schema = ProtoSchema::try_new(writer)?;
+        let mut writer = ProtoWriter {
+            schema,
+            is_first_read: false,
+        };
+        writer.is_first_read = self.is_read(&writer, &[]).is_ok();
+        self.writers.push(writer);
         Ok(self.writers.len().saturating_sub(1))
     }
 
@@ -224,16 +254,9 @@ impl Decoder for ProtoStructs {
     ) -> Result<(), Undecoded> {
         let writer = self.writers.get(program);
         let writer = writer.ok_or_else(|| bad("a schema was not compiled"))?;
-        let written = &writer.at(writer.indexed(body.message)?)?.name;
-        let read = &self.reader.at(self.message)?.name;
-        if written != read {
-            let text = match self.reader.find(written) {
-                Some(_) => format!(
-                    "the message is {written}, the column holds {read}; decode_as=\"json\" serves several messages"
-                ),
-                None => format!("the reader schema has no message {written}"),
-            };
-            return Err(Undecoded::new(Cause::NoSuchMessage, text));
+        let is_first = matches!(body.message, [] | [0]);
+        if !(is_first && writer.is_first_read) {
+            self.is_read(writer, body.message)?;
         }
         let Builder::Struct(column) = column else {
             return Err(wrong_column());
