@@ -215,8 +215,8 @@ class ReadOptions:
     threads : int or None
         Threads that decode, including the one that reads; the order is kept. None: one for each processor.
     decode : {"value", "key", "both"}, optional
-        Decode values, keys or both by their Avro schemas, which are found by the id that a serializer
-        wrote before them or into a header. The column ``value`` (``key``) then has the type of the reader schema, and
+        Decode values, keys or both by their schemas (Avro, Protobuf, JSON Schema), which are found by the id that a
+        serializer wrote before them or into a header. The column ``value`` (``key``) then has the type of the reader schema, and
         there are the columns of ``DECODED_COLUMNS``. Nulls of the log stay null.
     schemas : path, list of paths or dict, optional
         Where the schemas are. Default: in the topic ``_schemas`` of the log dirs that are read, as a schema registry

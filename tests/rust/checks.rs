@@ -48,12 +48,11 @@ const PROTO: &str = r#"syntax = "proto3"; import "google/protobuf/any.proto"; im
     map<string, M> e = 5; oneof o { bytes f = 6; N g = 7; } google.protobuf.Any h = 8; google.protobuf.Value i = 9;
     google.protobuf.Timestamp j = 10; map<int32, bool> k = 11; message N { double x = 1; repeated N y = 2; } }"#;
 
+/// Opens a column of a reader schema and what it refers to; without one, of text.
+type OpenColumn = fn(Option<(&str, &[(String, String)])>) -> Option<DecodedColumn>;
+
 /// Decodes bytes under a schema into structs and text, and as a schema; both forms agree on whether there is a value.
-fn decoded(
-    data: &[u8],
-    schema: &str,
-    of: fn(Option<(&str, &[(String, String)])>) -> Option<DecodedColumn>,
-) {
+fn decoded(data: &[u8], schema: &str, of: OpenColumn) {
     let (Some(mut structs), Some(mut texts)) = (of(Some((schema, &[]))), of(None)) else {
         panic!("the schema is right");
     };

@@ -10,7 +10,7 @@ const MAX_DEPTH: usize = 1000;
 pub(super) struct JsonScan<'a> {
     text: &'a str,
     pos: usize,
-    /// Whether each container around a skipped value is an object.
+    /// The containers around a skipped value; true for an object.
     open: Vec<bool>,
 }
 

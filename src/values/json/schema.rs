@@ -27,7 +27,7 @@ const CHOICES: [&str; 8] = [
     "patternProperties",
 ];
 
-/// How a value is decoded.
+/// The column that a value is decoded into.
 #[derive(Debug)]
 pub(super) enum JsonColumn {
     Boolean,

@@ -29,7 +29,7 @@ impl MapEntry<'_> {
     }
 }
 
-/// What tells keys of a map apart.
+/// A key of a map, to be compared with others.
 #[derive(PartialEq, Eq, Hash)]
 enum MapKey {
     Number(u64),

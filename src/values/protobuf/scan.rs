@@ -4,7 +4,7 @@ use super::schema::{FieldKind, Label, ProtoField, ProtoMessage, ProtoSchema};
 use super::wire::{GROUP, LENGTH, Part, ProtoCursor};
 use crate::values::fault::{Cause, Undecoded};
 
-/// What a message holds of a field.
+/// The last value of a field in a message, or all of them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FieldSlot {
     pub(super) state: SlotState,
@@ -65,7 +65,7 @@ impl FieldSlot {
     }
 }
 
-/// What a pass found besides the slots.
+/// Findings of a pass besides the slots.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Scanned {
     pub(super) unknown: u64,
@@ -363,7 +363,7 @@ impl ProtoSchema {
     }
 }
 
-/// MessageSlots for the fields of a message, on the stack where they are few.
+/// Slots for the fields of a message, on the stack where they are few.
 #[derive(Debug)]
 pub(super) struct MessageSlots {
     few: [FieldSlot; 12],

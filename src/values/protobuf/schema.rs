@@ -67,7 +67,7 @@ pub(super) struct ProtoField {
     pub(super) others: Vec<usize>,
 }
 
-/// How often a field occurs.
+/// The number of values that a field may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Label {
     Single,
@@ -114,7 +114,7 @@ impl FieldKind {
         }
     }
 
-    /// Whether it is a number, which lists may pack.
+    /// Returns whether it is a number, which lists may pack.
     #[inline]
     pub(super) const fn is_number(self) -> bool {
         !matches!(self.wire(), wire::LENGTH | wire::GROUP)
@@ -349,7 +349,7 @@ impl ProtoSchema {
         found.ok_or_else(|| Undecoded::new(Cause::Malformed, "an enum is missing"))
     }
 
-    /// Whether a number is none of a closed enum.
+    /// Returns whether a closed enum lacks a number.
     #[inline]
     pub(super) fn is_foreign(&self, kind: FieldKind, raw: u64) -> bool {
         let FieldKind::Enum(place) = kind else {

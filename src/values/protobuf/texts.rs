@@ -67,7 +67,7 @@ pub(super) struct ProtoPrinter<'s> {
     pub(super) unknown: u64,
 }
 
-/// Whether a message has a JSON of its own kind.
+/// True if a message has a JSON of its own kind.
 type HasJson = Result<bool, Undecoded>;
 
 impl<'s> ProtoPrinter<'s> {
@@ -395,7 +395,7 @@ impl<'s> ProtoPrinter<'s> {
     }
 }
 
-/// Whether JSON has numbers of this type as text.
+/// Returns whether JSON has numbers of this type as text.
 const fn is_long(kind: FieldKind) -> bool {
     matches!(
         kind,
