@@ -216,8 +216,8 @@ class ReadOptions:
         Threads that decode, including the one that reads; the order is kept. None: one for each processor.
     decode : {"value", "key", "both"}, optional
         Decode values, keys or both by their schemas (Avro, Protobuf, JSON Schema), which are found by the id that a
-        serializer wrote before them or into a header. The column ``value`` (``key``) then has the type of the reader schema, and
-        there are the columns of ``DECODED_COLUMNS``. Nulls of the log stay null.
+        serializer wrote before them or into a header. The column ``value`` (``key``) then has the type of the reader
+        schema, and there are the columns of ``DECODED_COLUMNS``. Nulls of the log stay null.
     schemas : path, list of paths or dict, optional
         Where the schemas are. Default: in the topic ``_schemas`` of the log dirs that are read, as a schema registry
         keeps it. Or log dirs that have it; or schemas by id or GUID, ``{7: text}``; or those of topics whose payloads
