@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,10 +24,26 @@ for number in (signal.SIGHUP, signal.SIGQUIT):
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what only the full tier runs."""
-    if not tiers.FULL and (left_out := [item for item in items if item.get_closest_marker("full")]):
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in set(left_out)]
+    """Leave out what only the full tier runs: tests marked ``full``, and of those marked ``sampled(n)`` all but ``n``.
+
+    The cases that stay are spaced evenly.
+    """
+    if tiers.FULL:
+        return
+    kept, cases = [], defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("full"):
+            continue
+        if sampled := item.get_closest_marker("sampled"):
+            cases[item.nodeid.split("[")[0], sampled.args[0]].append(item)
+        else:
+            kept.append(item)
+    for (_, count), all_cases in cases.items():
+        some = min(count, len(all_cases))
+        kept += [all_cases[number * len(all_cases) // some] for number in range(some)]
+    chosen = set(kept)
+    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+    items[:] = [item for item in items if item in chosen]
 
 
 def pytest_report_header() -> str:

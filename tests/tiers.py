@@ -1,17 +1,14 @@
 """The tiers of the tests: short by default, full in CI, slow on request.
 
 ``KAFKALOG_FULL=1`` runs the full tier, which `tests/run.py --full` sets, and ``KAFKALOG_SLOW=1`` the slow one. A test
-marked ``full`` is left out of the short tier (`tests/conftest.py`); random tests run fewer rounds in it, and long
-tables of cases lend it some of their rows.
+marked ``full`` is left out of the short tier, and one marked ``sampled(n)`` runs ``n`` of its cases in it
+(`tests/conftest.py`). Random tests run fewer rounds in it.
 """
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from typing import TypeVar
 
 T = TypeVar("T")
 
@@ -22,8 +19,3 @@ FULL = SLOW or os.environ.get("KAFKALOG_FULL", "0") != "0"
 def pick(short: T, full: T, slow: T) -> T:
     """Return the value for the tier that runs."""
     return slow if SLOW else full if FULL else short
-
-
-def some(cases: Iterable[T], every: int) -> list[T]:
-    """Return all of the cases in the full tier, and one of ``every`` in the short one."""
-    return list(cases)[:: pick(every, 1, 1)]

@@ -68,6 +68,7 @@ def orders() -> corpus.Columns:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.sampled(11)
 def test_every_command_has_help(command: str) -> None:
     assert "usage: kafkalog" in out(command, "--help")
 

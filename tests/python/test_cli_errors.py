@@ -87,6 +87,7 @@ def test_a_closed_output(words: str) -> None:
     "words", [f"ls {DATA}", f"stats {DATA} -J", f"offsets {DATA}", f"cat {ORDERS}", f"dump --files {SEGMENT}",
               "--version", "--help", "dump --help"]
 )  # fmt: skip
+@pytest.mark.sampled(5)
 def test_an_output_without_room_or_reader(words: str) -> None:
     done = closed(words, ">/dev/full")
     assert (done.returncode, done.stderr) == (3, "kafkalog: standard output: No space left on device\n")

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import pytest
 
 import corpus
-import tiers
 from command import call
 from kafkalog.cli import _common
 from kafkalog.cli._commands import COMMANDS
@@ -235,7 +234,8 @@ def long_options() -> Iterator[tuple[str, str]]:
             yield from ((command, option) for option in action.option_strings if option.startswith("--") and option[5:])
 
 
-@pytest.mark.parametrize(("command", "option"), tiers.some(long_options(), 5))
+@pytest.mark.parametrize(("command", "option"), list(long_options()))
+@pytest.mark.sampled(50)
 def test_a_misspelt_option_gets_the_nearest_as_a_hint(command: str, option: str, tmp_path: Path, ask: Ask) -> None:
     """Two letters are swapped, one is missing; what the command requires is missing as well."""
     at = next(n for n in range(3, len(option)) if option[n] != option[n - 1])
@@ -375,6 +375,7 @@ STREAMS = {"cat", "export", "ls", "verify"}
 
 
 @pytest.mark.parametrize("command", [c if c in STREAMS else pytest.param(c, marks=pytest.mark.full) for c in COMMANDS])
+@pytest.mark.sampled(2)
 def test_a_reader_that_goes_away_and_a_disk_without_room(command: str, tmp_path: Path) -> None:
     dry = ["--dry-run"] if any("--dry-run" in action.option_strings for action in ACTIONS[command]) else []
     if command == "report":

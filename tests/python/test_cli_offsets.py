@@ -82,6 +82,7 @@ def test_offsets_of_max_timestamp_as_kafka_answers() -> None:
 
 @pytest.mark.parametrize("isolation_level", ["read_uncommitted", "read_committed"])
 @pytest.mark.parametrize("when", [-1, -2, -3, 0, 1_700_000_000_000, 1_700_008_394_000, 1_700_030_390_000, 1 << 60])
+@pytest.mark.sampled(4)
 def test_many_partitions_are_answered_as_each_by_itself(
     when: int, isolation_level: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -101,6 +101,7 @@ SOURCES = {
         ("kafkalog offsets {data} -t orders,led\t --ti\t earliest\n", "ledger:0:0"),
     ],
 )
+@pytest.mark.sampled(2)
 def test_at_a_tab(shell: str, keys: str, answer: str, program: Path) -> None:
     needs(shell)
     command = BASH if shell == "bash" else ZSH

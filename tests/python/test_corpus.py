@@ -66,6 +66,7 @@ def assert_columns(table: pa.Table, expected: corpus.Columns) -> None:
 
 
 @each_partition
+@pytest.mark.sampled(27)
 def test_records(partition: Partition) -> None:
     """All columns, in both layouts, with one thread and four, in large batches and small."""
     expected = corpus.expected_records(partition)
@@ -97,6 +98,7 @@ def test_records(partition: Partition) -> None:
 
 
 @each_with("committed")
+@pytest.mark.sampled(30)
 def test_committed(partition: Partition) -> None:
     """Kafka's consumer gets the same under read_committed, in every layout; so is the last stable offset."""
     head, *lines = partition.lines("committed")

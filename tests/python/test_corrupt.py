@@ -140,6 +140,7 @@ def test_batches_are_listed_without_decompressing_them(name: str) -> None:
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if "bomb" in c["name"]], ids=lambda c: str(c["name"]))
+@pytest.mark.sampled(3)
 def test_bombs_take_bounded_memory(case: dict[str, Any]) -> None:
     script = (
         "import resource, sys, kafkalog\n"

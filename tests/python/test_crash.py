@@ -17,6 +17,7 @@ ROUNDS = tiers.pick(3, 12, 300)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.sampled(2)
 def test_killed_at_random_moments(tmp_path: Path, seed: int) -> None:
     """48 rounds in all; 1,200 in the slow profile (``KAFKALOG_SLOW=1``)."""
     program = Path(__file__).with_name("crashing.py")

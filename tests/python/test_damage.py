@@ -232,6 +232,7 @@ def test_recover_says_what_it_lets_stand(orders: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", damages.ADVERSARIAL)
+@pytest.mark.sampled(2)
 def test_the_time_is_linear_in_the_file(tmp_path: Path, kind: str) -> None:
     """Sixteen times the bytes take about sixteen times as long; checksums taken one by one would take 256 times."""
     log = tmp_path / "t-0"

@@ -53,6 +53,7 @@ def damaged(data: bytes, batches: list[dict[str, Any]], chance: random.Random) -
 
 
 @pytest.mark.parametrize("seed", range(60))
+@pytest.mark.sampled(24)
 def test_filters_choose_among_the_rows_that_are_left(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
     segment = write(tmp_path, chance)

@@ -138,6 +138,7 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize("words", ANSWERS)
+@pytest.mark.sampled(2)
 def test_verbs_over_many_partitions_answer_for_the_others(internal_topics: Path, words: tuple[str, ...]) -> None:
     said = call(words[0], internal_topics, *words[1:])
     assert said.returncode == 1

@@ -13,7 +13,6 @@ import textwrap
 import pytest
 
 import corpus
-import tiers
 
 DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
 PROLOGUE = f"""
@@ -101,13 +100,15 @@ FILTERED = {
 }
 
 
-@pytest.mark.parametrize("name", tiers.some(READ, 4))
+@pytest.mark.parametrize("name", READ)
+@pytest.mark.sampled(2)
 def test_functions_that_read_it(name: str) -> None:
     done = run(READ[name])
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("name", tiers.some(FILTERED, 4))
+@pytest.mark.parametrize("name", FILTERED)
+@pytest.mark.sampled(2)
 def test_functions_that_read_a_filtered_one(name: str) -> None:
     """They give the rows that Arrow chooses from a table of all."""
     done = run(f"""

@@ -196,6 +196,7 @@ OTHER_READS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("kind", OTHER_READS)
 @pytest.mark.parametrize("seed", range(tiers.pick(1, 1, 10)))
+@pytest.mark.sampled(1)
 def test_random_conditions_on_other_reads(kind: str, seed: int, tmp_path: Path) -> None:
     """Of several log dirs; beside the condition on all rows of the same read."""
     chance = random.Random(f"{kind} {seed}")  # noqa: S311 - repeatable
@@ -215,6 +216,7 @@ def test_random_conditions_on_other_reads(kind: str, seed: int, tmp_path: Path) 
 
 @engines
 @pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")  # Ibis calls DuckDB's
+@pytest.mark.sampled(2)
 def test_random_conditions_give_the_rows_that_they_give_in_memory(engine: str, logs: Any, memory: pa.Table) -> None:
     asks, witness = ENGINES[engine](logs), ENGINES[engine](memory)
     found = 0

@@ -93,6 +93,7 @@ def segments(folder: Path) -> None:
     ("place", "damage"),
     [*(("closed", damage) for damage in DAMAGE), ("active", "a length"), ("clean", "a magic"), ("epochs", "")],
 )
+@pytest.mark.sampled(3)
 def test_a_verb_that_damage_ends_says_the_way_out(place: str, damage: str, tmp_path: Path) -> None:
     """And the way is one: with the option, or after a salvage, the verb does its work."""
     folder = tmp_path / "data" / "t-0"

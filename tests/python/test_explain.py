@@ -100,6 +100,7 @@ TOLERANT = {"segment_bytes": 2000, "message_timestamp_after_max_ms": (1 << 63) -
     ("stamp", "reason"),
     [(NOW + 30 * DAY, "future_timestamp"), (NOW * 1000, "microseconds"), (NOW * 1_000_000, "nanoseconds")],
 )
+@pytest.mark.sampled(2)
 def test_the_record_that_holds_all_after_it(tmp_path: Path, stamp: int, reason: str) -> None:
     old = NOW - 30 * DAY
     times = [old] * 6 + [stamp] + [old] * 6

@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-import tiers
 
 # A namespace in which its user may mount, and nobody else sees it.
 ALONE = ["unshare", "--user", "--map-root-user", "--mount"]
@@ -258,7 +257,8 @@ if may_mount():
         """``compact``, ``retain``, ``rewrite`` and ``rescue``, at several fills."""
         no_space_for_a_copy(tmp_path)
 
-    @pytest.mark.parametrize("sync", tiers.some(["config", "append", "never"], 3))
+    @pytest.mark.parametrize("sync", ["config", "append", "never"])
+    @pytest.mark.sampled(1)
     def test_no_space_left(tmp_path: Path, sync: str) -> None:
         """A write, an index's page, a snapshot: whatever it is that finds no room."""
         no_space_left(tmp_path, sync)
@@ -274,6 +274,7 @@ sys.exit(main(sys.argv[1:]))
 
 @pytest.mark.parametrize("form", ["tar", "tar.gz", "gz", "-"])
 @pytest.mark.parametrize("verb", ["cat", "verify", "dump"])
+@pytest.mark.sampled(4)
 def test_no_room_to_unpack(tmp_path: Path, verb: str, form: str) -> None:
     """No file may become longer: the same as a disk that is full. Nothing stays in the temporary folder."""
     if verb == "dump" and "tar" in form:

@@ -360,6 +360,7 @@ def test_groups_as_kafkas_tool_is_called() -> None:
         ["truncate", "--offset", "500"],
     ],
 )
+@pytest.mark.sampled(2)
 def test_a_dry_run_needs_no_output(words: list[str], tmp_path: Path) -> None:
     assert out(*words, "-n", ORDERS) == out(*words, "-n", ORDERS, tmp_path / "out")
     assert "name OUT" in fails(2, *words, ORDERS)

@@ -50,6 +50,7 @@ def fails(code: int, *words: str | Path) -> str:
 
 
 @pytest.mark.parametrize("form", ["parquet", "arrow", "jsonl", "text"])
+@pytest.mark.sampled(2)
 def test_an_export_comes_back(tmp_path: Path, form: str) -> None:
     text = ["--text"] if form == "text" else []
     form = "jsonl" if form == "text" else form
@@ -62,6 +63,7 @@ def test_an_export_comes_back(tmp_path: Path, form: str) -> None:
 
 
 @pytest.mark.parametrize("codec", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.sampled(2)
 def test_settings(tmp_path: Path, codec: str) -> None:
     pq.write_table(pa.table({"value": ["some words"] * 1000}), tmp_path / "t-3.parquet")
     config = ["--config", f"compression.type={codec}", "--config", "segment.bytes=1048576"]
@@ -129,6 +131,7 @@ def test_json_lines_as_people_write_them(tmp_path: Path) -> None:
         ('{"value": "eA==", "headers": {"h": "%"}}', "header 'h'"),
     ],
 )
+@pytest.mark.sampled(4)
 def test_lines_that_are_wrong(tmp_path: Path, line: str, said: str) -> None:
     path = tmp_path / "t-0.jsonl"
     path.write_text('{"value": "eA=="}\n' + line + "\n")
@@ -232,6 +235,7 @@ def test_identity(tmp_path: Path) -> None:
         (["extra-0.parquet", "--config", "x"], 2, "NAME=VALUE"),
     ],
 )
+@pytest.mark.sampled(3)
 def test_what_is_refused(tmp_path: Path, words: list[str], code: int, said: str) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "data.txt").write_text("")
@@ -299,6 +303,7 @@ def test_a_bar_on_a_terminal_and_only_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("unit", "factor"), [("seconds", 1), (None, 10**3), ("microseconds", 10**6), ("nanoseconds", 10**9)]
 )
+@pytest.mark.sampled(1)
 def test_timestamps_in_another_unit_are_named(tmp_path: Path, unit: str | None, factor: int) -> None:
     """Kafka takes seconds for times in 1970; later than the clock allows, it refuses by a setting."""
     now = int(time.time())

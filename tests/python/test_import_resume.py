@@ -17,7 +17,6 @@ import pytest
 
 import corpus
 import kafkalog
-import tiers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,7 +71,8 @@ def ended_by(number: int, fifo: Path, logs: Path) -> tuple[int, str]:
     return process.returncode, said
 
 
-@pytest.mark.parametrize("number", tiers.some([signal.SIGKILL, signal.SIGINT], 2))
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.sampled(1)
 def test_interrupted_it_goes_on(tmp_path: Path, number: int) -> None:
     (tmp_path / "begun").mkdir()
     logs = tmp_path / "logs"
@@ -121,6 +121,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("case", BAD)
 @pytest.mark.parametrize("form", ["parquet", "jsonl"])
+@pytest.mark.sampled(2)
 def test_a_record_that_is_refused(tmp_path: Path, case: str, form: str) -> None:
     """It is named by the file and its number there, in whatever pieces the file is read."""
     columns, said = BAD[case]

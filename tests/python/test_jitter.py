@@ -55,6 +55,7 @@ def rolls(path: Path, segment_ms: int, jitter_ms: int, gap: int, times: int = 20
         ((1, 1000, 1), 0, 0),
     ],
 )
+@pytest.mark.sampled(2)
 def test_as_kafka_draws_it(tmp_path: Path, settings: tuple[int, int, int], least: int, most: int) -> None:
     assert least <= rolls(tmp_path, *settings) <= most
 

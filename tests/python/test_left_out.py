@@ -146,6 +146,7 @@ def held_in(path: Path) -> list[bytes]:
 
 
 @pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.sampled(2)
 def test_nothing_of_an_erased_person_is_left(tmp_path: Path, codec: str) -> None:
     log_dir = tmp_path / "logs"
     left = with_everything(log_dir, codec)
@@ -185,6 +186,7 @@ def test_nothing_of_an_erased_person_is_left(tmp_path: Path, codec: str) -> None
 
 
 @pytest.mark.parametrize("verb", OPTIONS)
+@pytest.mark.sampled(2)
 def test_foreign_folders_stay_behind(tmp_path: Path, verb: str) -> None:
     log_dir, out = tmp_path / "logs", tmp_path / "out"
     filled(log_dir / "people-0")
@@ -268,6 +270,7 @@ def test_partitions_restrict_what_is_dropped(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("verb", ["compact", "retain", "rewrite"])
+@pytest.mark.sampled(2)
 def test_what_the_source_had_is_no_failure(tmp_path: Path, verb: str) -> None:
     """It is said before the work; a new error leaves the result unfinished."""
     log_dir, out = tmp_path / "logs", tmp_path / "out"

@@ -338,6 +338,7 @@ CASES = sorted({path.parent.parent for path in corpus.GOLDEN.glob("*/data-*/*/*.
 
 
 @pytest.mark.parametrize("log_dir", CASES, ids=lambda path: f"{path.parent.name}-{path.name}")
+@pytest.mark.sampled(8)
 def test_counts_are_those_of_the_rows(log_dir: Path) -> None:
     for options in (
         {},

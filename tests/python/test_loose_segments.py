@@ -52,6 +52,7 @@ def nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("segment", [SEGMENT, LATER], ids=["first", "later"])
 @pytest.mark.parametrize("form", PACKED)
+@pytest.mark.sampled(1)
 def test_it_is_read_as_under_its_own_name(form: str, segment: Path, tmp_path: Path) -> None:
     file = tmp_path / "ticket 4711.bin"
     file.write_bytes(PACKED[form](segment.read_bytes()))
@@ -71,6 +72,7 @@ def test_it_is_read_as_under_its_own_name(form: str, segment: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize("names", [(), ("orders",), ("orders", 7), (None, 7)], ids=str)
+@pytest.mark.sampled(2)
 def test_topic_and_partition_are_those_that_are_named_else_null(
     names: tuple[Any, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,6 +140,7 @@ def test_a_dataset_filters_and_pickles_what_lies_outside_a_log_dir(tmp_path: Pat
 
 
 @pytest.mark.parametrize(("form", "above"), [("plain", ""), ("zstd", "backup/var/kafka-logs/")])
+@pytest.mark.sampled(1)
 def test_a_tar_of_a_log_dir_is_read(form: str, above: str, tmp_path: Path) -> None:
     held = io.BytesIO()
     with tarfile.open(fileobj=held, mode="w") as packed:

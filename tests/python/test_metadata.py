@@ -160,6 +160,7 @@ def test_the_script_calls_kafkas_tools(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shell", ["sh", "bash", "dash"])
+@pytest.mark.sampled(2)
 def test_any_name_and_value_stays_what_it_is(tmp_path: Path, shell: str) -> None:
     if shutil.which(shell) is None:
         pytest.skip(f"no {shell}")

@@ -68,6 +68,7 @@ def test_a_time_out_of_range_is_an_error_after_the_rows_before_it(
 
 @pytest.mark.parametrize("threads", [1, 4])
 @pytest.mark.parametrize(("batch", "compression"), [(1, "producer"), (7, "zstd"), (200, "lz4"), (3000, "zstd")])
+@pytest.mark.sampled(2)
 def test_past_damage_such_a_record_alone_is_left_out(
     tmp_path: Path, threads: int, batch: int, compression: str
 ) -> None:

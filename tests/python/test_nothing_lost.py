@@ -416,6 +416,7 @@ FOUND = {46, 100, 153, 221, 240, 382, 1317, 2939}
 
 
 @pytest.mark.parametrize("seed", sorted({*SEEDS, *FOUND}))
+@pytest.mark.sampled(6)
 def test_nothing_is_lost(tmp_path: Path, seed: int) -> None:
     """4,000 rounds in the slow profile (``KAFKALOG_SLOW=1``)."""
     round_ = Round(seed, tmp_path)

@@ -26,6 +26,7 @@ LAST = batch([Record(50, T, b"k", b"v")])
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("on_corrupt", ["raise", "skip"])
+@pytest.mark.sampled(2)
 def test_what_kafka_reads_is_read(name: str, on_corrupt: str, tmp_path: Path) -> None:
     """Also where another batch of the segment is damaged."""
     log, expected = CASES[name]

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import kafkalog
-import tiers
 from kafkalog import KafkaLogError, LogConfig, LogWriter, Record
 from kafkalog.cli import main
 from recover_cases import digests
@@ -148,7 +147,8 @@ VERBS: dict[str, Callable[[Path, Path], Any]] = {
 }
 
 
-@pytest.mark.parametrize(("hurt", "verb"), tiers.some(itertools.product(HURTS, VERBS), 2))
+@pytest.mark.parametrize(("hurt", "verb"), list(itertools.product(HURTS, VERBS)))
+@pytest.mark.sampled(9)
 def test_refused_and_unchanged(tmp_path: Path, hurt: str, verb: str) -> None:
     root = tmp_path / "logs"
     hurting, said = HURTS[hurt]
@@ -163,6 +163,7 @@ def test_refused_and_unchanged(tmp_path: Path, hurt: str, verb: str) -> None:
 
 
 @pytest.mark.parametrize("hurt", HURTS)
+@pytest.mark.sampled(2)
 def test_both_ways_out(tmp_path: Path, hurt: str) -> None:
     """Salvage keeps every whole batch, in any file; a broker's start takes what the refusal has counted."""
     root = tmp_path / "logs"

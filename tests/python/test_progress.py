@@ -40,6 +40,7 @@ def test_a_line_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("command", ["compact", "retain", "rewrite"])
+@pytest.mark.sampled(1)
 def test_on_a_terminal_only(tmp_path: Path, command: str) -> None:
     controller, terminal = pty.openpty()
     words = [sys.executable, "-m", "kafkalog", command, str(DATA), str(tmp_path / "out")]

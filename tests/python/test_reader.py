@@ -436,6 +436,7 @@ def test_batches_up_to_an_offset_inside_a_wrapper() -> None:
 
 @pytest.mark.parametrize("codec", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
 @pytest.mark.parametrize("layout", ["binary", "view"])
+@pytest.mark.sampled(4)
 def test_a_range_that_begins_deep_in_a_batch(tmp_path: Path, codec: str, layout: Any) -> None:
     """More records may come before it than are decoded at a time, and the next segment is not what comes after them."""
     count, config = 5000, kafkalog.LogConfig(compression_type=codec)

@@ -37,6 +37,7 @@ ORDERS = corpus.GOLDEN / "clean-restarts" / "data-1" / "orders-0"
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("place", ["in place", "out"])
+@pytest.mark.sampled(46)
 def test_golden_cases(tmp_path: Path, name: str, place: str) -> None:
     """The files that Kafka's loader and close leave; where it refuses, so do we, and nothing is changed."""
     case, root = CASES / name, tmp_path / "logs"

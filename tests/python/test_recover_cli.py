@@ -63,6 +63,7 @@ def whole_batches(folder: Path) -> set[bytes]:
 
 
 @pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.sampled(2)
 def test_a_refusal_changes_nothing_and_salvage_keeps_all(tmp_path: Path, name: str) -> None:
     root = tmp_path / "logs"
     words = laid_out_words(name, root)

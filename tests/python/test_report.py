@@ -120,6 +120,7 @@ def by_partition(rows: list[dict[str, Any]]) -> dict[tuple[str, int], dict[str, 
     return {(row["topic"], row["partition"]): row for row in rows}
 
 
+@pytest.mark.sampled(2)
 def test_numbers_are_those_of_stats_and_offsets(case: Any) -> None:
     paths, numbers, _ = case
     for path in paths:
@@ -160,6 +161,7 @@ def test_batches_add_up_to_stats(case: Any) -> None:
     assert sum(each["figures"]["batches"] for each in numbers["details"]) == sum(row["batches"] for row in stats)
 
 
+@pytest.mark.sampled(2)
 def test_numbers_are_those_of_explain(case: Any) -> None:
     paths, numbers, _ = case
     rows = [row for path in paths for row in lines("explain", path, "-J", "--now", NOW)]
@@ -198,6 +200,7 @@ def test_bytes_add_up_to_du(case: Any) -> None:
     assert [each["diskBytes"] for each in numbers["dirs"]] == told
 
 
+@pytest.mark.sampled(3)
 def test_findings_are_those_of_verify(case: Any) -> None:
     paths, numbers, _ = case
     *rows, last = lines("verify", *paths, "-J")
@@ -212,6 +215,7 @@ def test_findings_are_those_of_verify(case: Any) -> None:
     assert findings["unread"] == []
 
 
+@pytest.mark.sampled(2)
 def test_groups_and_transactions_are_those_of_their_commands(case: Any) -> None:
     paths, numbers, _ = case
     # Without __consumer_offsets the commands fail.

@@ -39,6 +39,7 @@ CASES: dict[str, tuple[Callable[[Path], Any], list[str]]] = {
 
 
 @pytest.mark.parametrize("verb", CASES)
+@pytest.mark.sampled(2)
 def test_a_report_is_what_the_command_prints(tmp_path: Path, verb: str) -> None:
     function, words = CASES[verb]
     report = function(tmp_path / "out")

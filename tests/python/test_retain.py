@@ -44,6 +44,7 @@ def kafkas(case: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize("whole", [True, False], ids=["log-dir", "partition"])
 @pytest.mark.parametrize("name", single_rounds())
+@pytest.mark.sampled(22)
 def test_as_kafka(tmp_path: Path, name: str, *, whole: bool) -> None:
     source, out = tmp_path / "source", tmp_path / "out"
     config = source_of(CASES / name, source)

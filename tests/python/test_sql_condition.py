@@ -59,6 +59,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("condition", REFUSED, ids=lambda each: each[:40])
+@pytest.mark.sampled(18)
 def test_what_is_not_one_condition_is_refused_before_anything_is_done(
     condition: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

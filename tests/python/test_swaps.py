@@ -80,6 +80,7 @@ def states(data: bytes, other: bytes) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("suffix", [".swap", ".cleaned", ".deleted"])
 @pytest.mark.parametrize("state", states(bytes(500), b""))
+@pytest.mark.sampled(5)
 def test_a_leftover_hides_nothing(folder: Path, tmp_path: Path, suffix: str, state: str) -> None:
     """No leftover hides a record, whichever segment it stands beside."""
     other = logs(write(tmp_path / "other", "other"))

@@ -450,6 +450,7 @@ def test_nothing_is_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 3, 16])
+@pytest.mark.sampled(2)
 def test_threads_find_the_same(threads: int) -> None:
     folders = [corpus.GOLDEN / "corrupt" / case["name"] / "t-0" for case in CASES]
     one = [kafkalog.verify(folder, threads=1) for folder in folders]

@@ -69,6 +69,7 @@ def fill(folder: Path, rows: int, sync: str = "config") -> dict[str, Any]:
 
 @pytest.mark.parametrize("sync", ["config", "append"])
 @pytest.mark.parametrize("rows", [1, 100, 2_000])
+@pytest.mark.sampled(2)
 def test_a_full_disk(tmp_path: Path, rows: int, sync: str) -> None:
     with LogWriter(tmp_path, "orders", config=CONFIG, clock=clock) as log:
         log.append([Record(b"%d/" % n) for n in range(10)])

@@ -161,6 +161,31 @@ fn pyspark_is_imported_late() {
     check("python", ".py", eager_pyspark);
 }
 
+/// The files that may hold `unsafe`: the lint `unsafe_code` denies it where no attribute expects it.
+const HOMES_OF_UNSAFE: [&str; 8] = [
+    "arrow/payload.rs",
+    "arrow/views.rs",
+    "compress/gzip/whole.rs",
+    "compress/lz4/block.rs",
+    "io/index_file/view.rs",
+    "io/mapping.rs",
+    "io/unaligned.rs",
+    "python/capsule.rs",
+];
+
+#[test]
+fn unsafe_has_few_homes() {
+    let folder = root().join("src");
+    let mut homes = Vec::new();
+    for file in files(&folder, ".rs") {
+        if std::fs::read_to_string(&file).unwrap().contains("unsafe_code") {
+            homes.push(file.strip_prefix(&folder).unwrap().to_owned());
+        }
+    }
+    homes.sort();
+    assert_eq!(homes, HOMES_OF_UNSAFE.map(std::path::PathBuf::from));
+}
+
 #[test]
 fn the_wall_stands() {
     assert_eq!(imports("use crate::a::{b, c};"), ["a"]);
