@@ -610,6 +610,7 @@ def verify(
     paths: list[str],
     *,
     level: str | None = None,
+    headers_only: bool = False,
     threads: int = 0,
     progress: VerifyProgress | None = None,
 ) -> Rows: ...

@@ -50,16 +50,18 @@ impl VerifyProgress {
 
 /// Verifies log dirs, partition folders and files.
 #[pyfunction]
-#[pyo3(signature = (paths, *, level=None, threads=0, progress=None))]
+#[pyo3(signature = (paths, *, level=None, headers_only=false, threads=0, progress=None))]
 pub(super) fn verify(
     py: Python<'_>,
     paths: Vec<PathBuf>,
     level: Option<&str>,
+    headers_only: bool,
     threads: usize,
     progress: Option<Bound<'_, VerifyProgress>>,
 ) -> PyResult<PyRows> {
     let options = VerifyOptions {
         level: level.map(Level::parse).transpose().map_err(into_py)?,
+        headers_only,
         threads,
         progress: progress.map_or_else(Arc::default, |given| Arc::clone(&given.get().inner)),
     };

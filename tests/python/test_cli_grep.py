@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import corpus
-from command import call
+from command import call, fails
 from kafkalog import LogWriter, Record
 
 if TYPE_CHECKING:
@@ -100,3 +100,33 @@ def test_of_a_bare_segment_and_of_golden_logs(logs: Path, tmp_path: Path) -> Non
     assert call("grep", "-v", "-m", "1", "x", tmp_path / "some.bin").stdout == f"{LINES[0]}\n"
     data = corpus.GOLDEN / "clean-restarts" / "data-1"
     assert call("grep", "-c", "x", data).stdout.splitlines() == ["events-1:112", "ledger-0:56", "orders-0:107"]
+
+
+def test_bounds_of_offsets() -> None:
+    """Those of cat; -o -N takes the last N of each partition, of topics that are not internal."""
+    data = corpus.GOLDEN / "clean-restarts" / "data-1"
+    shape = ["-f", r"%t-%p %o\n"]
+    every = call("grep", "item", data, *shape).stdout.splitlines()
+    for bound in (100, 10_000):
+        wanted = [line for line in every if int(line.split()[1]) >= bound]
+        assert call("grep", "item", data, "-o", str(bound), *shape).stdout.splitlines() == wanted
+    ends = {"orders-0": 880, "events-1": 880, "ledger-0": 954}
+    wanted = [line for line in every if int(line.split()[1]) >= ends[line.split()[0]] - 50]
+    assert call("grep", "item", data, "-o", "-50", *shape).stdout.splitlines() == wanted != []
+    assert call("grep", "item", data, "-o", "end").returncode == 1
+    assert "leave out --from" in fails(2, "grep", "item", data, "-o", "5", "--from", "-1h")
+
+
+def test_habits_of_grep(tmp_path: Path) -> None:
+    data = corpus.GOLDEN / "clean-restarts" / "data-1"
+    counted = call("grep", "-c", "item", data).stdout
+    assert call("grep", "-rEc", "-e", "item", data).stdout == call("grep", data, "-ce", "item").stdout == counted
+    assert call("grep", "-e", "-item", data).returncode == 1
+    assert (call("grep", "-q", "item", data).stdout, call("grep", "-q", "item", data).returncode) == ("", 0)
+    assert call("grep", "-q", "no such text", data).returncode == 1
+    for word in ("-n", "-w", "-x", "-A", "-C", "-k", "-b"):
+        assert ": " in fails(2, "grep", "item", data, word).partition(f"unknown option {word}")[2]
+    segment = shutil.copy(data / "orders-0" / f"{145:020}.log", tmp_path / "ticket")
+    assert call("grep", "-c", "item", segment).stdout == f"{segment}:12\n"
+    assert call("grep", "-c", "item", segment, "-t", "orders").stdout == "orders:12\n"
+    assert json.loads(call("grep", "-cJ", "item", segment).stdout) == {"topic": None, "partition": None, "count": 12}

@@ -136,7 +136,7 @@ def test_topics() -> None:
         (["topics", LOGS / "orders-0"], "topic __cluster_metadata does not exist in"),
         (["topics", METADATA, "--topic", "none"], "topic 'none' does not exist in the metadata log"),
         (["transactions", METADATA], "topic __transaction_state does not exist in"),
-        (["transactions", LOGS, "--aborted", "-t", "none"], "no topic 'none' in"),
+        (["transactions", LOGS, "--aborted", "-t", "none"], 'no topic "none" in'),
     ],
 )
 def test_the_answer_is_no(words: list[Any], said: str) -> None:

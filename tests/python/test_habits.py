@@ -109,6 +109,7 @@ def test_what_is_no_command() -> None:
         assert command in COMMANDS or command == "--version"
         assert f"use kafkalog {command}" in fails(2, word, DATA)
     assert f"kafkalog groups {DATA}" in fails(2, "kafka-consumer-groups.sh", DATA)
+    assert f"kafkalog grep x {DATA}" in fails(2, "search", "x", DATA)
 
 
 # Paths
@@ -196,6 +197,40 @@ def test_topics_and_partitions() -> None:
     assert "leave out -p" in fails(2, "cat", DATA, "-t", "orders-0", "-p", "0")
 
 
+def test_one_grammar() -> None:
+    """Every command that reads partitions takes -t and -p; the error of the others names what works."""
+    explain = ["explain", "--now", "1700030400000"]
+    explained = [json.loads(line) for line in out(*explain, DATA, "-J").splitlines()]
+    wanted = [row for row in explained if row["topic"] == "orders"]
+    assert [json.loads(line) for line in out(*explain, DATA, "-t", "orders", "-J").splitlines()] == wanted
+    assert out(*explain, OTHER, DATA, "-p", "0", "-t", "orders") == out(*explain, DATA, "-t", "orders-0")
+    size = sum(path.stat().st_size for path in (ORDERS, *ORDERS.iterdir()))
+    assert out(*explain, DATA, "-t", "orders").startswith(f"{DATA}: {size} bytes, ")
+    found = out("verify", DATA, "-t", "orders,events").splitlines()
+    assert found == [line for line in out("verify", DATA).splitlines() if "/orders-0/" in line or "/events-1/" in line]
+    assert out("verify", DATA, "-t", "orders-0") == out("verify", ORDERS)
+    (shown,) = [line.split() for line in out("topics", OTHER, "-t", "events", "-p", "1").splitlines()[1:]]
+    assert shown[1:4] == ["events", "Partition:", "1"]
+    assert "PartitionCount: 3" in out("topics", OTHER, "-t", "events-1")
+    offsets = [json.loads(line) for line in call("groups", INTERNAL, "-J").stdout.splitlines()]
+    some = [json.loads(line) for line in call("groups", INTERNAL, "-t", "events-1", "-J").stdout.splitlines()]
+    assert some == [row for row in offsets if (row["topic"], row["partition"]) == ("events", 1)] != []
+    assert "-g names groups" in fails(2, "groups", INTERNAL, "-t", "events", "--list")
+    ids = [json.loads(line) for line in call("transactions", INTERNAL, "-J").stdout.splitlines()]
+    some = [
+        json.loads(line) for line in call("transactions", INTERNAL, "-t", "events", "-p", "0", "-J").stdout.splitlines()
+    ]
+    assert some == [row for row in ids if {"topic": "events", "partition": 0} in row["partitions"]] != []
+    assert "no topic 'none'" in call("transactions", INTERNAL, "-t", "none").stderr
+    for command in ("recover", "rebuild", "truncate", "compact", "retain", "report"):
+        for words in (["-t", "orders"], ["--topic=orders"], ["-p0"]):
+            assert "DIR/orders-0" in fails(2, command, DATA, *words)
+    assert "--subject names schemas" in fails(2, "schemas", DATA, "-t", "orders")
+    assert "-t names them" in fails(2, "metadata", DATA, "-p", "0")
+    assert "no sizes" in fails(2, "groups", DATA, "--human-readable")
+    assert "did you mean" not in fails(2, "verify", DATA, "-H")
+
+
 def test_a_topic_that_is_named_like_a_partition(tmp_path: Path) -> None:
     shutil.copytree(ORDERS, tmp_path / "orders-0-0")
     shutil.copytree(ORDERS, tmp_path / "orders-0")
@@ -230,7 +265,8 @@ def test_kcats_words() -> None:
     assert call_bytes("cat", "-C", "-b", DATA, "-t", "orders", "-e", "-q").stdout == plain
     assert call_bytes("-C", "-b", DATA, "-t", "orders", "-eq").stdout == plain
     assert call_bytes("cat", f"-b{DATA}", "-Ceqt", "orders").stdout == plain
-    assert out("-L", "-b", DATA) == out("ls", DATA)
+    assert call_bytes("-t", "orders", "-b", DATA).stdout == call_bytes("-b", DATA, "-C", "-t", "orders").stdout == plain
+    assert out("-L", "-b", DATA) == out("-b", DATA, "-L") == out("ls", DATA)
     assert "kafkalog import" in fails(2, "-P", "-b", DATA)
     assert "is the address of a broker" in fails(2, "cat", "-b", "localhost:9092", "-t", "orders")
     assert "value=avro" in fails(2, "cat", DATA, "-t", "orders", "-s", "value=i")

@@ -215,6 +215,44 @@ def test_findings_are_those_of_verify(case: Any) -> None:
     assert findings["unread"] == []
 
 
+def test_headers_only(tmp_path: Path) -> None:
+    """A wrong byte of a value is found by a checksum; a wrong header, index or file by both."""
+    logs = Path(shutil.copytree(CASES["clean"][0], tmp_path / "logs"))
+    segment = logs / "orders-0" / f"{145:020}.log"
+    segment.write_bytes(segment.read_bytes()[:-1] + b"\xff")
+    (logs / "events-1" / f"{171:020}.index").unlink()
+    findings: dict[str, Any] = {}
+    for words in ((), ("--headers-only",)):
+        *rows, last = lines("verify", logs, "-J", *words)
+        numbers, page = made(tmp_path, logs, *(words or ("--verify",)))
+        found = findings[" ".join(words)] = numbers["findings"]
+        assert all(found[f"{name}s"] == last["summary"][f"{name}s"] for name in ("error", "warning", "info"))
+        assert {row["code"] for row in found["codes"]} == {row["code"] for row in rows}
+        assert (found["headersOnly"], "report --verify" in page) == (bool(words), bool(words))
+    # So few bytes are all read.
+    assert made(tmp_path, logs)[0]["findings"] == findings[""]
+    codes = {name: {row["code"] for row in found["codes"]} for name, found in findings.items()}
+    assert codes[""] - codes["--headers-only"] == {"batch-crc"}
+    assert "index-missing" in codes["--headers-only"]
+
+
+def test_headers_only_reads_little(tmp_path: Path) -> None:
+    with kafkalog.LogWriter(tmp_path / "logs", "t") as writer:
+        for _ in range(8):
+            writer.append([kafkalog.Record(b"x" * 500_000)])
+    before = read_so_far()
+    assert kafkalog.verify(tmp_path / "logs" / "t-0", headers_only=True).num_rows == 0
+    assert read_so_far() - before < 400_000
+    before = read_so_far()
+    assert kafkalog.verify(tmp_path / "logs" / "t-0").num_rows == 0
+    assert read_so_far() - before > 4_000_000
+
+
+def read_so_far() -> int:
+    """Give what this process has read by system calls, from memory, too."""
+    return int(Path("/proc/self/io").read_text(encoding="ascii").split()[1])
+
+
 @pytest.mark.sampled(2)
 def test_groups_and_transactions_are_those_of_their_commands(case: Any) -> None:
     paths, numbers, _ = case

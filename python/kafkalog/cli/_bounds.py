@@ -108,7 +108,8 @@ def _last(
         folder
         for path in several
         for folder in _common.folders(path, live=True)
-        if folder.topic in (arguments.topic or [folder.topic]) and _common.is_wanted(folder, arguments.partition)
+        if (folder.topic in arguments.topic if arguments.topic else folder.path in several or folder.topic[:2] != "__")
+        and _common.is_wanted(folder, arguments.partition)
     ]
     committed = arguments.isolation_level == "read_committed"
     for folder in wanted:

@@ -52,6 +52,8 @@ SYNONYMS = {
     "dir": "ls",
     "tree": "ls",
     "log-dirs": "ls",
+    "partitions": "ls",
+    "segments": "ls",
     "show": "cat",
     "read": "cat",
     "print": "cat",
@@ -59,6 +61,7 @@ SYNONYMS = {
     "consumer": "cat",
     "console-consumer": "cat",
     "records": "cat",
+    "scan": "cat",
     "messages": "cat",
     "head": "cat",
     "tail": "cat",
@@ -128,7 +131,35 @@ FOREIGN = {
     "--delete": "nothing is written to it; kafkalog rewrite makes a copy without some records",
     "--delete-offsets": "nothing is written to consumer groups",
     "--topic-partitions": "-t orders:0,orders:1 names partitions",
+    "--human-readable": "its tables hold no sizes in bytes",
     "--under-replicated-partitions": "compare Replicas with Isr, or -J and a filter",
+}
+
+_BY_FOLDER = "name a partition by its folder: DIR/orders-0"
+# Options of other commands, by the command that has none of that name: what to do instead.
+ELSEWHERE = {
+    "grep": {
+        "-b": "the log dir follows PATTERN",
+        "-k": "--in key '^KEY$' finds a key",
+        "-n": "-f '%o %s\\n' prints offsets",
+        "-w": "\\b is the edge of a word: '\\bPATTERN\\b'",
+        "-x": "'^PATTERN$' matches a whole line, and \\A and \\Z a whole value",
+        "-L": "-l -v lists partitions that hold a record without a match",
+        "-A": "kafkalog cat -o OFFSET -c N prints what follows; -f '%o\\n' prints the offset",
+        "-B": "kafkalog cat -o OFFSET -c N prints what is around it; -f '%o\\n' prints the offset",
+        "-C": "kafkalog cat -o OFFSET -c N prints what is around it; -f '%o\\n' prints the offset",
+    },
+    "schemas": {
+        "-t": "--subject names schemas, and --registry-topic the topic that they are in",
+        "-p": "the registry has one partition; leave it out",
+    },
+    "metadata": {"-p": "topics are recreated whole; -t names them"},
+    "rescue": {"-p": "topics are rescued whole; -t names them"},
+    "report": {"-t": _BY_FOLDER, "-p": _BY_FOLDER},
+    **{
+        command: {"-t": _BY_FOLDER, "-p": _BY_FOLDER}
+        for command in ("recover", "rebuild", "truncate", "compact", "retain")
+    },
 }
 
 FIRST_STEPS = """\

@@ -227,11 +227,9 @@ def print_lost(lost: Iterable[dict[str, Any]]) -> int:
 
 
 def add_loose_names(parser: argparse.ArgumentParser) -> None:
-    """Add the names of a segment that lies outside a partition's folder."""
-    parser.add_argument("-t", "--topic", help="the topic of a segment outside a partition's folder")
-    parser.add_argument(
-        "-p", "--partition", type=number(), help="the partition of a segment outside a partition's folder"
-    )
+    """Add what selects partitions, and names the one of a segment that lies outside a partition's folder."""
+    add_topics(parser, "of a log dir only these topics; of a segment outside a partition's folder, its topic")
+    add_partitions(parser, "only these partitions; or the one of such a segment")
 
 
 def add_config(parser: argparse.ArgumentParser) -> None:

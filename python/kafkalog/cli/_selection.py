@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog._loose import Loose, loose, naming, only
-from kafkalog.cli import _common
+from kafkalog.cli import _common, _printing
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from kafkalog.log import PartitionFolder
 
@@ -41,13 +41,16 @@ def partitions_below(paths: Iterable[str]) -> dict[str, set[int]]:
     return found
 
 
-def settle(arguments: argparse.Namespace) -> None:
-    """Take ``-t orders-0`` for partition 0 of orders where no topic has that name, in a command that has ``-p``."""
+def settle(arguments: argparse.Namespace, known: Mapping[str, set[int]] | None = None) -> None:
+    """Take ``-t orders-0`` for partition 0 of orders where no topic has that name, in a command that has ``-p``.
+
+    Topics and partitions are those that are known, or that have folders.
+    """
     names = getattr(arguments, "topic", None)
     if not isinstance(names, list) or not hasattr(arguments, "partition") or not any(map(_NUMBERED.fullmatch, names)):
         return
     paths: Any = getattr(arguments, "path", None) or getattr(arguments, "paths", None) or ()
-    there = partitions_below([paths] if isinstance(paths, str) else paths)
+    there = partitions_below([paths] if isinstance(paths, str) else paths) if known is None else known
     numbers: dict[str, set[int]] = {}
     whole: list[str] = []
     for name in names:
@@ -66,6 +69,35 @@ def settle(arguments: argparse.Namespace) -> None:
     # One list where it says the same: some commands take no more.
     alike = not whole and all(each == sets[0] for each in sets)
     arguments.partition = sorted(sets[0]) if alike else {name: sorted(each) for name, each in by_topic.items()}
+
+
+def of_partitions(
+    rows: Sequence[dict[str, Any]],
+    arguments: argparse.Namespace,
+    places: Callable[[dict[str, Any]], Iterable[tuple[str, int]]] = lambda row: [(row["topic"], row["partition"])],
+) -> tuple[list[dict[str, Any]], int]:
+    """Return the rows about the topics and partitions that are wanted, and the exit code.
+
+    A topic that no row names and of which there is no folder is reported on stderr.
+    """
+    known = partitions_below(arguments.path)
+    for topic, partition in (place for row in rows for place in places(row)):
+        known.setdefault(topic, set()).add(partition)
+    settle(arguments, known)
+    missing = [name for name in arguments.topic or () if name not in known]
+    for name in missing:
+        _printing.warn(f"no topic {name!r} in {', '.join(arguments.path)}")
+    if arguments.topic is None and arguments.partition is None:
+        return list(rows), 0
+    return [row for row in rows if any(is_wanted(arguments, *place) for place in places(row))], int(bool(missing))
+
+
+def is_wanted(arguments: argparse.Namespace, topic: str, partition: int) -> bool:
+    """Tell whether a partition is among those of -t and -p."""
+    numbers = arguments.partition
+    if isinstance(numbers, Mapping):
+        numbers = numbers.get(topic, ())
+    return topic in (arguments.topic or [topic]) and (numbers is None or partition in numbers)
 
 
 class Source(NamedTuple):

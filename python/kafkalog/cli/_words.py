@@ -69,7 +69,8 @@ def split_option(parser: argparse.ArgumentParser, word: str) -> tuple[argparse.A
 def _is_value(parser: argparse.ArgumentParser, action: argparse.Action, word: str) -> bool:
     """Tell whether an option takes a word that follows it."""
     if word.startswith("-") and word != "-" and not NEGATIVE.match(word):
-        return False
+        # grep -e takes any pattern.
+        return action.dest == INSTEAD_OF_PATH and "--regexp" in action.option_strings
     if action.nargs != argparse.OPTIONAL:
         return True
     try:

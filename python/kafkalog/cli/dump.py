@@ -2,12 +2,13 @@
 
 import argparse
 import sys
+from collections.abc import Mapping
 from contextlib import ExitStack
 from os import fspath
 from pathlib import Path
 from typing import Literal
 
-from kafkalog._loose import Loose, ensure_named, loose, naming
+from kafkalog._loose import Loose, ensure_named, loose, naming, only
 from kafkalog.cli import _common
 
 _Decoder = Literal["string", "integer", "long", "bytes"]
@@ -146,8 +147,10 @@ def run(args: argparse.Namespace) -> int:
         if named_folders:
             return 0
         raise ValueError("dump: the following arguments are required: FILE, a folder, or --files FILE,FILE")
+    topic = only(args.topic)
+    number = None if isinstance(args.partition, Mapping) else only(args.partition)
     given = (topic for flag, topic in _TOPIC_DECODERS.items() if getattr(args, flag[2:].replace("-", "_")))
-    topic_decoder = next(given, args.topic if args.topic in _TOPIC_DECODERS.values() else None)
+    topic_decoder = next(given, topic if topic in _TOPIC_DECODERS.values() else None)
     named = (topic_decoder, args.key_decoder_class, args.value_decoder_class)
     printing = args.print_data_log or any(each is not None for each in named)
     # Flush what was printed before; the core writes to the descriptors.
@@ -156,11 +159,9 @@ def run(args: argparse.Namespace) -> int:
     with ExitStack() as stack:
         # Names mean that the file's folder does not tell them.
         in_any = args.topic is None and args.partition is None
-        found = {
-            file: loose(file, args.topic, args.partition, in_any_folder=in_any or named_folders) for file in args.files
-        }
+        found = {file: loose(file, topic, number, in_any_folder=in_any or named_folders) for file in args.files}
         if not named_folders:
-            ensure_named(found.values(), args.topic, args.partition)
+            ensure_named(found.values(), topic, number)
         for each in found.values():
             stack.enter_context(naming(each))
         files = [shown for file in args.files for shown in _shown(file, found[file])]
@@ -182,11 +183,10 @@ def run(args: argparse.Namespace) -> int:
     return int(wrong)
 
 
-def _segments(file: str, topic: str | None, partition: int | None) -> list[str]:
+def _segments(file: str, topics: list[str] | None, partitions: list[int] | dict[str, list[int]] | None) -> list[str]:
     """Return the segments in a folder, or the file itself."""
     if file == "-" or not Path(file).is_dir():
         return [file]
-    topics, partitions = None if topic is None else [topic], None if partition is None else [partition]
     chosen = _common.selected(file, topics, partitions, live=True)
     return [str(each) for folder in chosen for each in sorted(Path(folder.path).glob("*.log")) if each.is_file()]
 

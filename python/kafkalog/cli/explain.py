@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalog._times import format_time
 from kafkalog.cli import _common, _printing
-from kafkalog.cli._selection import sources
+from kafkalog.cli._selection import chosen, sources
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
-    from kafkalog.cli._selection import Source
+    from kafkalog.cli._selection import Chosen, Source
+    from kafkalog.log import PartitionFolder
 
+_SUMS = ("files", "bytes", "allocatedBytes", "bytesFreeable")
 
 EPILOG = """\
 Prints the disk usage by kind, as du -b and du -B1 count it, what can be freed of it and how; then the topics, and when
@@ -25,12 +27,14 @@ segment. --config shows the effect of other settings. Nothing is written, and a 
 examples:
   kafkalog explain /data/kafka-logs
   kafkalog explain /data/kafka-logs --config retention.ms=86400000
-  kafkalog explain /data/kafka-logs/orders-0 --now 2026-12-01T00:00:00Z -J"""
+  kafkalog explain /data/kafka-logs -t orders -p 0 --now 2026-12-01T00:00:00Z -J"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     _common.add_log_dirs(parser)
+    _common.add_topics(parser)
+    _common.add_partitions(parser)
     _common.add_now(parser, "the time to assume")
     _common.add_config(parser)
     _common.add_human_readable(parser)
@@ -42,14 +46,23 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the explanation of each path; one that cannot be read is reported, and the others are explained."""
     code = 0
     with sources(arguments.path) as found:
-        for number, source in enumerate(found):
+        listed = None
+        if arguments.topic or arguments.partition:
+            listed = chosen(found, arguments.topic, arguments.partition)
+            code = listed.code
+        wanted = {listed.places[each.path] for each in listed.folders} if listed is not None else None
+        some = [source for source in found if wanted is None or source.given in wanted]
+        for number, source in enumerate(some):
             with _common.others_continue(several=len(found) > 1) as failed:
-                code = max(code, _explain(source, arguments, is_next=number > 0, several=len(found) > 1))
+                shown = {"is_next": number > 0, "several": len(found) > 1}
+                code = max(code, _explain(source, arguments, listed, **shown))
             code = max(code, *failed)
     return code
 
 
-def _explain(source: Source, arguments: argparse.Namespace, *, is_next: bool, several: bool) -> int:
+def _explain(
+    source: Source, arguments: argparse.Namespace, listed: Chosen | None, *, is_next: bool, several: bool
+) -> int:
     from kafkalog import tools
 
     if source.loose is not None and source.loose.is_segment:
@@ -59,13 +72,18 @@ def _explain(source: Source, arguments: argparse.Namespace, *, is_next: bool, se
         )
     table = tools.explain(source.path, arguments.now, config=arguments.config, on_corrupt="skip")
     rows = [row for row in _printing.rows_of(table) if source.segment in {None, row["segment"]}]
+    folders = None
+    if listed is not None:
+        folders = [each for each in listed.folders if listed.places[each.path] == source.given]
+        wanted = {(each.topic, each.partition) for each in folders}
+        rows = [row for row in rows if (row["topic"], row["partition"]) in wanted]
     code = _common.print_partial(table)
     names: dict[str, Any] = {"path": source.given} if several else {}
     if arguments.json and not arguments.disk:
         for row in rows:
             _printing.json_line({**names, **row})
         return code
-    kinds = _kinds(source, rows)
+    kinds = _kinds(source, rows, folders)
     code = max(code, _common.DAMAGED if any(kind["kind"] == "unreadable" for kind in kinds) else 0)
     if arguments.json:
         for kind in kinds:
@@ -82,17 +100,31 @@ def _explain(source: Source, arguments: argparse.Namespace, *, is_next: bool, se
     return code
 
 
-def _kinds(source: Source, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the disk usage, with what can be freed of logs."""
+def _kinds(source: Source, rows: list[dict[str, Any]], folders: list[PartitionFolder] | None) -> list[dict[str, Any]]:
+    """Return the disk usage, of these folders or of all, with what can be freed of logs."""
     from kafkalog import tools
 
-    kinds = _printing.rows_of(tools.disk_usage(source.path)) if source.segment is None else _only(source, rows)
+    if source.segment is not None:
+        kinds = _only(source, rows)
+    elif folders is None:
+        kinds = _printing.rows_of(tools.disk_usage(source.path))
+    else:
+        kinds = _summed(row for folder in folders for row in _printing.rows_of(tools.disk_usage(folder.path)))
     for kind in kinds:
         if kind["kind"] == "log":
             kind["bytesFreeable"] = sum(row["bytesFreeable"] for row in rows)
         if kind["kind"] == "unreadable":
             _printing.warn(f"{kind['files']} folder(s) below {source.given} cannot be listed")
     return kinds
+
+
+def _summed(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return one row for each kind."""
+    kinds: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in rows:
+        kind = kinds.setdefault((row["kind"], row["advice"]), {**row, **dict.fromkeys(_SUMS, 0)})
+        kind.update({name: kind[name] + row[name] for name in _SUMS})
+    return list(kinds.values())
 
 
 def _only(source: Source, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -105,15 +137,14 @@ def _only(source: Source, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _print_kinds(path: str, kinds: list[dict[str, Any]], sized: Callable[[int], Any]) -> None:
     """Print what ``du`` counts."""
-    names = ("files", "bytes", "allocatedBytes", "bytesFreeable")
-    files, *sums = (sum(kind[name] for kind in kinds) for name in names)
+    files, *sums = (sum(kind[name] for kind in kinds) for name in _SUMS)
     size, allocated, free = map(sized, sums)
     unit = " bytes" if isinstance(size, int) else ""
     _printing.say(f"{path}: {size}{unit}, {allocated} allocated; {free}{unit} can be freed now")
     print()
     head = ["KIND", "FILES", "BYTES", "ALLOCATED", "FREE NOW", "BY", "HOW"]
     lines = [
-        [kind["kind"], kind["files"], *(sized(kind[name]) for name in names[1:]), kind["removedBy"], kind["advice"]]
+        [kind["kind"], kind["files"], *(sized(kind[name]) for name in _SUMS[1:]), kind["removedBy"], kind["advice"]]
         for kind in kinds
     ]
     lines.append(["total", files, size, allocated, free, "", ""])

@@ -60,9 +60,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _common.add_broker(parser)
     help_ = "a folder, one file, or - for standard output (jsonl, csv, tsv, arrow)"
     parser.add_argument("out", metavar="OUT", type=_common.output_or_standard, help=help_)
-    parser.add_argument(
-        "--format", choices=list(SUFFIXES), help="default: from the ending of OUT, or parquet; jsonl for -"
-    )
+    help_ = "default: from the ending of OUT, or parquet; jsonl for -"
+    _common.add_option(parser, "--format", other=["-f"], choices=list(SUFFIXES), help=help_)
+    parser.add_argument("-J", "--json", dest="format", action="store_const", const="jsonl", help=argparse.SUPPRESS)
     parser.add_argument(
         "--compression",
         choices=sorted({codec for some in COMPRESSIONS.values() for codec in some}),

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalog._loose import staged
 from kafkalog.cli import _common, _printing
+from kafkalog.cli._bounds import add_bounds, selection
+from kafkalog.cli._words import INSTEAD_OF_PATH
 from kafkalog.cli.cat import Result, add_shape, readers, text_of
 from kafkalog.errors import KafkaLogError, UnknownTopicOrPartitionError
 from kafkalog.options import ReadOptions
@@ -40,6 +42,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("pattern", metavar="PATTERN", help="a regular expression, or with -F a literal")
     _common.add_logs(parser)
+    # Its value goes where PATTERN stands, as the value of -b goes to PATH elsewhere.
+    parser.add_argument("-e", "--regexp", dest=INSTEAD_OF_PATH, metavar="PATTERN", help="PATTERN, if it begins with -")
+    # What is so in any case.
+    _common.add_ignored(parser, "-E", "--extended-regexp", "-P", "--perl-regexp", "-r", "-R", "--recursive", "-a")
     _common.add_topics(parser, "only these topics; default all but internal ones")
     _common.add_partitions(parser)
     parser.add_argument(
@@ -53,11 +59,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-F", "--fixed-strings", action="store_true", help="PATTERN is a literal")
     parser.add_argument("-i", "--ignore-case", action="store_true", help="upper and lower case of ASCII are the same")
     parser.add_argument("-v", "--invert-match", action="store_true", help="the records in which nothing is found")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print nothing, and stop at the first record")
     parser.add_argument("-m", "--max-count", metavar="N", type=_common.number(0), help="stop after this many records")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("-c", "--count", action="store_true", help="print topic-partition:number for each partition")
     what.add_argument("-l", "--list", action="store_true", help="print topic-partition of those with a match")
-    _common.add_times(parser)
+    add_bounds(parser)
     _common.add_latest_per_key(parser)
     _common.add_isolation_level(parser)
     _common.add_on_corrupt(parser, "continues after damage, names on stderr what is lost, and exits with 3")
@@ -84,27 +91,24 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace, paths: Paths) -> int:
-    text = None if arguments.count or arguments.list else text_of(arguments)
+    text = None if arguments.count or arguments.list or arguments.quiet else text_of(arguments)
     columns = text.columns if text is not None else []
+    result = Result()
+    bounds = selection(paths, arguments, result.report)
+    if bounds is None:
+        return NONE
     options = ReadOptions(
         columns=columns or ("offset",),
         **_search(arguments),
         search_in=arguments.search_in,
-        topics=arguments.topic,
-        partitions=arguments.partition,
-        starting_timestamp=arguments.start,
-        ending_timestamp=arguments.end,
-        latest_per_key=arguments.latest_per_key,
-        isolation_level=arguments.isolation_level,
-        on_corrupt=arguments.on_corrupt,
+        **bounds,
         threads=arguments.threads,
         layout="view",
         batch_rows=8_192,
         batch_bytes=1 << 20,
     )
-    result = Result()
     further: dict[str, Any] = {"is_inverted": arguments.invert_match}
-    left = arguments.max_count
+    left = 1 if arguments.quiet else arguments.max_count
     total = 0
     with closing(readers(paths, options, result, further)) as found:
         while left is None or left > 0:
@@ -122,8 +126,8 @@ def _run(arguments: argparse.Namespace, paths: Paths) -> int:
                         sys.stdout.flush()
             total += count
             left = None if left is None else left - count
-            if arguments.count or (arguments.list and count):
-                _print_partition(partition, count if arguments.count else None, as_json=arguments.json)
+            if not arguments.quiet and (arguments.count or (arguments.list and count)):
+                _print_partition(paths, partition, count if arguments.count else None, as_json=arguments.json)
     sys.stdout.flush()
     if max(_common.print_lost(result.lost), result.code):
         return FAILED
@@ -146,12 +150,14 @@ def _search(arguments: argparse.Namespace) -> dict[str, Any]:
     return {"matching": f"(?i){pattern}" if arguments.ignore_case else pattern}
 
 
-def _print_partition(partition: PartitionRange, count: int | None, *, as_json: bool) -> None:
+def _print_partition(paths: Paths, partition: PartitionRange, count: int | None, *, as_json: bool) -> None:
+    # Of a segment outside a log dir they may be unknown.
+    topic, number = partition.topic or None, partition.partition if partition.partition >= 0 else None
     if as_json:
         counted = {} if count is None else {"count": count}
-        _printing.json_line({"topic": partition.topic, "partition": partition.partition, **counted})
+        _printing.json_line({"topic": topic, "partition": number, **counted})
         return
-    name = f"{partition.topic}-{partition.partition}"
+    name = "-".join(str(each) for each in (topic or str(paths), number) if each is not None)
     _printing.say(name if count is None else f"{name}:{count}")
 
 

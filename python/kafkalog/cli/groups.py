@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalog._times import format_time
 from kafkalog.cli import _common, _printing
+from kafkalog.cli._selection import of_partitions
 
 if TYPE_CHECKING:
     import argparse
@@ -65,6 +66,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="GROUP",
         help="only these groups, separated by commas; may be repeated",
     )
+    _common.add_topics(parser, "only offsets of these topics")
+    _common.add_partitions(parser, "only offsets of these partitions")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--offsets", action="store_true", help="committed offsets and lag (the default)")
     what.add_argument("--state", action="store_true", help="one line for each group: type, assignor, state, members")
@@ -83,6 +86,8 @@ def run(arguments: argparse.Namespace) -> int:
     from kafkalog import tables
     from kafkalog.tables._described import offsets_of, states_of
 
+    if (arguments.topic or arguments.partition) and (arguments.list or arguments.state or arguments.members):
+        raise ValueError("-t and -p select offsets; -g names groups")
     found = tables.consumer_groups(arguments.path, on_corrupt="skip")
     shown, members = [found], _printing.rows_of(found)
     members, code = _printing.only_named(members, "group", arguments.group, "group", arguments.path)
@@ -100,6 +105,10 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.group:
             lag = [row for row in lag if row["group"] in arguments.group]
         rows, columns = offsets_of(members, lag), dict(_OFFSETS)
+        if arguments.topic or arguments.partition:
+            # A group without offsets has no topic.
+            rows, missing = of_partitions([row for row in rows if row["topic"] is not None], arguments)
+            code = max(code, missing)
         if arguments.verbose:
             rows, columns = _with_commits(rows, arguments.path), {**columns, **_COMMITS}
         _printing.print_rows(columns, rows, _NUMBERS, as_json=arguments.json)

@@ -17,7 +17,7 @@ import textwrap
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
-from kafkalog.cli._commands import COMMANDS, FIRST_STEPS, FOREIGN, GROUPS, MODES, SYNONYMS
+from kafkalog.cli._commands import COMMANDS, ELSEWHERE, FIRST_STEPS, FOREIGN, GROUPS, MODES, SYNONYMS
 from kafkalog.cli._style import styled
 from kafkalog.cli._words import NEGATIVE, ordered
 from kafkalog.errors import KafkaLogError
@@ -123,11 +123,16 @@ class _Parser(argparse.ArgumentParser):
             name = word.partition("=")[0]
             if name.startswith("--") and " " not in name and not any(option.startswith(name) for option in known):
                 self._refuse(name, known)
-            if name[:2] in FOREIGN and not name.startswith("--") and name[:2] not in known:
+            is_short = name.startswith("-") and name[1:2] not in {"", "-"} and not NEGATIVE.match(name)
+            if is_short and name[:2] not in known:
                 self._refuse(name[:2], known)
 
     def _refuse(self, name: str, known: Sequence[str]) -> NoReturn:
-        hint = f": {FOREIGN[name]}" if name in FOREIGN else _hint(name, known)
+        hints = {**FOREIGN, **ELSEWHERE.get(self.prog.partition(" ")[2], {})}
+        short = {"--topic": "-t", "--topics": "-t", "--partition": "-p", "--partitions": "-p"}.get(name, name)
+        # Two letters that differ say nothing about each other.
+        nearest = _hint(name, known) if name.startswith("--") else ""
+        hint = f": {hints[short]}" if short in hints else nearest
         self.error(f"unknown option {name}{hint}")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
@@ -145,6 +150,9 @@ class _Parser(argparse.ArgumentParser):
 
 def _parse(words: list[str]) -> argparse.Namespace:
     """Find the command, and parse its words."""
+    if words and words[0][:2] in {"-b", "-t"}:
+        # kcat takes its options in any order, and reads if it is not told otherwise.
+        words = [next(filter(MODES.get, words), "-C"), *(word for word in words if word not in MODES)]
     common = _Parser(add_help=False)
     common.add_argument("--debug", action="store_true", help="show the traceback of an error")
     before = list(takewhile(lambda word: word.startswith("-") and word not in MODES, words))
@@ -196,8 +204,9 @@ def _instead_of(word: str, rest: list[str]) -> str:
     if known is None and (os.sep in word or os.path.lexists(word)):
         return f"{word!r} is no command; to list what is in it: kafkalog ls {shlex.quote(word)}"
     if known is not None:
-        given = next((each for each in rest if not each.startswith("-")), "DIR")
-        what = "" if known in {"--version", "help"} else f" {shlex.quote(given)}"
+        given = [each for each in rest if not each.startswith("-")][: 2 if known == "grep" else 1]
+        example = ["PATTERN", "DIR"] if known == "grep" else ["DIR"]
+        what = "" if known in {"--version", "help"} else f" {shlex.join(given or example)}"
         return f"no command {word!r}; use kafkalog {known}{what}"
     return f"no command {word!r}{_hint(word, tuple(COMMANDS))}"
 

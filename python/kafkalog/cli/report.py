@@ -21,8 +21,11 @@ lines, batch sizes and codecs, offsets of partitions, open transactions, and gro
 loads nothing and works offline, in light and dark, on paper and on a telephone. --json writes every number that it
 shows.
 
-verify reads every byte; everything else takes headers and indexes only. --no-verify leaves verification out. --redact
-replaces the names of topics, groups, clients, hosts and transactional ids, and paths, by short hashes.
+Everything is from headers and indexes. Findings are those of verify, which reads every byte of up to 1 GiB of logs; of
+more it reads the headers, as verify --headers-only does, since a terabyte would take an hour. --verify reads every byte
+in any case, --headers-only never, and --no-verify leaves findings out. The page says which it was.
+
+--redact replaces the names of topics, groups, clients, hosts and transactional ids, and paths, by short hashes.
 
 The exit code is that of verify: 1 if the page has a warning or an error, or something could not be read.
 
@@ -38,9 +41,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", metavar="FILE", type=_common.output, help="write the numbers as JSON, too")
     _common.add_now(parser, "the time that retention, and records in the future, refer to")
     parser.add_argument("--redact", action="store_true", help="replace names and paths by hashes, in both files")
-    parser.add_argument(
-        "--no-verify", dest="verify", action="store_false", help="read headers and indexes only, and find no damage"
-    )
+    how = parser.add_mutually_exclusive_group()
+    for option, value, help_ in (
+        ("--verify", "all", "read every byte, as verify does; the default up to 1 GiB of logs"),
+        ("--headers-only", "headers", "read headers and indexes, as verify --headers-only does; the default above"),
+        ("--no-verify", "none", "read headers and indexes, and find no damage"),
+    ):
+        how.add_argument(option, dest="verify", action="store_const", const=value, default="default", help=help_)
     parser.add_argument("--overwrite", action="store_true", help="replace existing files")
 
 
@@ -74,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
     counts = ", ".join(
         f"{_reprs.count(number, name)}" for number, name in ((found.errors, "error"), (found.warnings, "warning"))
     )
-    said = counts if arguments.verify else "not verified"
+    said = counts if found.verified else "not verified"
     unread = f", {len(found.unread)} could not be read" if found.unread else ""
     print(f"kafkalog: {arguments.out}: {said}{unread}", file=sys.stderr)
     return _common.DAMAGED if found.errors or found.warnings or found.unread else 0

@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from kafkalog.cli import _common, _printing
+from kafkalog.cli._selection import is_wanted, settle
 
 if TYPE_CHECKING:
     import argparse
@@ -17,6 +18,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     _common.add_log_dirs(parser)
     _common.add_topics(parser)
+    _common.add_partitions(parser)
     _common.add_ignored(parser, "--describe")
     parser.add_argument("--list", action="store_true", help="only the names of the topics")
     parser.add_argument("--exclude-internal", action="store_true", help="leave out topics named __...")
@@ -31,6 +33,10 @@ def run(arguments: argparse.Namespace) -> int:
     table = tables.topics(arguments.path)
     _printing.print_notes(notes_of(table))
     rows = _printing.rows_of(table)
+    by_name: dict[str, set[int]] = {}
+    for row in rows:
+        by_name.setdefault(row["topic"], set()).add(row["partition"])
+    settle(arguments, by_name)
     wanted = set(arguments.topic or ())
     names = sorted({row["topic"] for row in rows})
     missing = sorted(wanted.difference(names))
@@ -48,25 +54,26 @@ def run(arguments: argparse.Namespace) -> int:
         ):
             by_topic.setdefault(row["topic"], []).append(row)
     for topic, found in by_topic.items():
+        shown = [row for row in found if is_wanted(arguments, topic, row["partition"])]
         if arguments.list:
             _printing.say(topic)
             continue
         if arguments.json:
-            for row in found:
+            for row in shown:
                 _printing.json_line({**row, "configs": dict(row["configs"])})
         else:
-            _print(found)
+            _print(found, shown)
     return int(bool(missing))
 
 
-def _print(rows: list[dict[str, Any]]) -> None:
+def _print(rows: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> None:
     first, topic = rows[0], _printing.cell(rows[0]["topic"])
     configs = _printing.cell(",".join(f"{name}={value}" for name, value in first["configs"]))
     print(
         f"Topic: {topic}\tTopicId: {first['topicId']}\tPartitionCount: {len(rows)}"
         f"\tReplicationFactor: {len(first['replicas'])}\tConfigs: {configs}"
     )
-    for row in rows:
+    for row in wanted:
         leader = "none" if row["leader"] < 0 else row["leader"]
         print(
             f"\tTopic: {topic}\tPartition: {row['partition']}\tLeader: {leader}"

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kafkalog import _reprs
 from kafkalog._times import format_time
 from kafkalog.cli import _common, _printing
+from kafkalog.cli._selection import of_partitions
 from kafkalog.errors import UnknownTopicOrPartitionError
 
 if TYPE_CHECKING:
@@ -71,7 +71,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--transactional-id", action="append", metavar="ID", help="only this transactional id; may be repeated"
     )
-    _common.add_topics(parser, "with --aborted, only these topics")
+    _common.add_topics(parser, "only transactions in these topics")
+    _common.add_partitions(parser, "only transactions in these partitions")
     parser.add_argument(
         "-J", "--json", action="store_true", help="one JSON object per line, by the names of the tables"
     )
@@ -79,8 +80,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print transactional ids, or aborted transactions."""
-    if arguments.topic and not arguments.aborted:
-        raise ValueError("--topic is for --aborted; transactional ids have partitions of many topics")
     if arguments.aborted:
         return _print_aborted(arguments)
     from kafkalog import tables
@@ -89,12 +88,13 @@ def run(arguments: argparse.Namespace) -> int:
         table = tables.open_transactions(arguments.path, on_corrupt="skip")
         # Of a producer that no coordinator here knows, nobody can say more.
         found = [row for row in _printing.rows_of(table) if row["isHanging"] is not False]
+        found, code = of_partitions(found, arguments)
         _printing.print_rows(_HANGING, found, _NUMBERS, as_json=arguments.json)
         unknown = sum(row["isHanging"] is None for row in found)
         if unknown:
             note = f"kafkalog: {unknown} of them may not be hanging: the logs of their coordinators are not here"
             print(note, file=sys.stderr)
-        return _common.print_partial(table)
+        return max(code, _common.print_partial(table))
     shown, rows = [], list[dict[str, Any]]()
     try:
         shown.append(tables.transactions(arguments.path, on_corrupt="skip"))
@@ -109,8 +109,11 @@ def run(arguments: argparse.Namespace) -> int:
         rows = [row for row in rows if row["state"] in _OPEN]
         rows += _without_coordinator(rows, _printing.rows_of(shown[-1]))
     rows, code = _printing.only_named(rows, "transactionalId", ids, "transactional id", arguments.path)
+    rows, missing = of_partitions(
+        rows, arguments, lambda row: [(each["topic"], each["partition"]) for each in row["partitions"]]
+    )
     _printing.print_rows(_LIST, rows, _NUMBERS, as_json=arguments.json)
-    return max(code, _common.print_partial(*shown))
+    return max(code, missing, _common.print_partial(*shown))
 
 
 def _without_coordinator(known: list[dict[str, Any]], found: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -142,12 +145,7 @@ def _without_coordinator(known: list[dict[str, Any]], found: list[dict[str, Any]
 
 def _print_aborted(arguments: argparse.Namespace) -> int:
     found = [folder for path in arguments.path for folder in _common.folders(path, live=True)]
-    if arguments.topic:
-        missing = sorted(set(arguments.topic) - {folder.topic for folder in found})
-        if missing:
-            there = _reprs.found(found)
-            raise UnknownTopicOrPartitionError(f"no topic {missing[0]!r} in {', '.join(arguments.path)}; {there}")
-        found = [folder for folder in found if folder.topic in arguments.topic]
+    found = _common.select(found, ", ".join(arguments.path), arguments.topic, arguments.partition)
     partitions = _common.Partitions(found)
     rows = [row for _, some in partitions.ask(lambda folder, log: list(_aborted(folder, log))) for row in some]
     _printing.print_rows(_ABORTED, rows, _NUMBERS, as_json=arguments.json)

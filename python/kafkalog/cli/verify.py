@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections import Counter
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 from kafkalog import _core
 from kafkalog._arguments import MAX_THREADS
 from kafkalog._atomic_files import sha256
+from kafkalog._loose import only
 from kafkalog.cli import _common, _printing
 from kafkalog.cli._progress import Shown
+from kafkalog.cli._selection import chosen, sources
 from kafkalog.tools.verification import table_of
 
 if TYPE_CHECKING:
@@ -32,7 +35,7 @@ or changed; a running broker's log dir may be verified. kafkalog help damage exp
 
 examples:
   kafkalog verify /data/kafka-logs
-  kafkalog verify /data/kafka-logs/orders-0 -J
+  kafkalog verify /data/kafka-logs -t orders,events -J
   kafkalog verify /data/kafka-logs --evidence > evidence.txt"""
 
 
@@ -59,6 +62,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=_common.number(1, MAX_THREADS),
         help="number of threads; default: one per processor",
     )
+    parser.add_argument(
+        "--headers-only", action="store_true", help="read headers and indexes: no checksums, no records"
+    )
     parser.add_argument("--evidence", action="store_true", help="add size and SHA-256 of every file")
     parser.add_argument("-J", "--json", action="store_true", help="one JSON object per finding, and a summary")
 
@@ -66,11 +72,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Verify, and print the findings."""
     begun = time.monotonic()
-    before = {path: _identity(path) for path in _files(arguments.path)} if arguments.evidence else {}
+    paths, names = _selected(arguments)
+    before = {path: _identity(path) for path in _files(paths)} if arguments.evidence else {}
     progress = _core.VerifyProgress()
     with Shown(lambda: _line(progress)):
-        names = {"topic": arguments.topic, "partition": arguments.partition}
-        table = table_of(arguments.path, arguments.kafka_version, arguments.threads, progress, **names)
+        names["headers_only"] = arguments.headers_only
+        table = table_of(paths, arguments.kafka_version, arguments.threads, progress, **names)
     least = _SEVERITIES.index(arguments.severity)
     found: Counter[str] = Counter()
     for row in _printing.rows_of(table):
@@ -84,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.evidence:
         _print_evidence(before, json=arguments.json)
     if arguments.json or sys.stdout.isatty():
-        sizes = [size for size in map(_size, _files(arguments.path)) if size is not None]
+        sizes = [size for size in map(_size, _files(paths)) if size is not None]
         summary = {
             "partitions": progress.partitions,
             "files": len(sizes),
@@ -97,6 +104,20 @@ def run(arguments: argparse.Namespace) -> int:
         else:
             _printing.say(_summed_up(summary))
     return _common.DAMAGED if found["warning"] or found["error"] else 0
+
+
+def _selected(arguments: argparse.Namespace) -> tuple[list[str], dict[str, Any]]:
+    """Return the folders of the partitions that are wanted; or the paths, and the names of segments outside of them."""
+    topics, partitions = arguments.topic, arguments.partition
+    log_dirs = [path for path in arguments.path if path != "-" and Path(path).is_dir()]
+    if not log_dirs or (topics is None and partitions is None):
+        if not any(path == "-" or Path(path).exists() for path in arguments.path):
+            return arguments.path, {}
+        number = None if isinstance(partitions, Mapping) else only(partitions)
+        return arguments.path, {"topic": only(topics), "partition": number}
+    with sources(log_dirs) as found:
+        folders = [folder.path for folder in chosen(found, topics, partitions).folders]
+    return folders + [path for path in arguments.path if path not in log_dirs], {}
 
 
 def line_of(row: dict[str, Any]) -> str:

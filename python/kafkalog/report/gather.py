@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from kafkalog import __version__, _core, tables, tools
 from kafkalog._times import with_millis
@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+Verified = Literal["default", "all", "headers", "none"]
+"""What ``verify`` reads: every byte, headers and indexes, or nothing; by default every byte of small logs."""
+
+# So many bytes of logs are read in a second or two; of more, what takes no longer for being large.
+_SMALL = 1 << 30
 # What is shown in full; of the rest the sums.
 MOST_DETAILS, MOST_TOPICS, MOST_PARTITIONS, MOST_FINDINGS, MOST_ROWS = 20, 200, 600, 300, 300
 OTHER_TOPICS = "other topics"
@@ -51,12 +56,12 @@ _METADATA_VERSIONS = (
 
 
 def gather(
-    paths: Sequence[str], now: int | None = None, *, verified: bool = True, progress: Progress | None = None
+    paths: Sequence[str], now: int | None = None, *, verified: Verified = "default", progress: Progress | None = None
 ) -> Overview:
     """Read log dirs, or the folders of partitions, and return what a report shows.
 
-    Files are read as ``verify`` does, unless ``verified`` is False; everything else takes headers and indexes only.
-    What cannot be read is noted, and the rest is shown.
+    Everything is from headers and indexes; findings are from every byte, too, where ``verified`` says so. What cannot
+    be read is noted, and the rest is shown.
     """
     return _Gathering(paths, now, progress or Progress()).done(verified=verified)
 
@@ -72,14 +77,14 @@ class _Gathering:
         self._partitions: list[PartitionFigures] = []
         self._notes: dict[str, None] = {}
 
-    def done(self, *, verified: bool) -> Overview:
+    def done(self, *, verified: Verified) -> Overview:
         every = self._all
         places = self._places = [listed(path) for path in self._paths]
         every.dirs = [place.figures for place in places]
         self._add_level()
         self._add_partitions(places)
         self._add_disk_and_retention(places)
-        every.findings = self._findings() if verified else Findings(verified=False)
+        every.findings = Findings(verified=False) if verified == "none" else self._findings(verified)
         self._add_details(places)
         self._add_transactions()
         self._add_groups()
@@ -137,13 +142,15 @@ class _Gathering:
         self._all.disk = list(kinds.values())
         self._all.retention = sums.figures()
 
-    def _findings(self) -> Findings:
+    def _findings(self, verified: Verified) -> Findings:
         import pyarrow as pa
         import pyarrow.compute as pc
 
+        is_small = sum(each.size for each in self._partitions) <= _SMALL
+        headers_only = verified == "headers" or (verified == "default" and not is_small)
         watched = _core.VerifyProgress()
         self._progress.begin("verified", watched=watched)
-        table: Any = with_millis(table_of(self._paths, None, None, watched))
+        table: Any = with_millis(table_of(self._paths, None, None, watched, headers_only=headers_only))
         counts = Counter(table["severity"].to_pylist())
         general = {code: text for code, _, text in _core.verify_codes()}
         by_code = table.group_by(["severity", "code"]).aggregate([("file", "count")]).to_pylist()
@@ -165,7 +172,12 @@ class _Gathering:
                     if row["topic"] in self._topics:
                         self._topics[row["topic"]].findings += row["file_count"]
         return Findings(
-            errors=counts["error"], warnings=counts["warning"], infos=counts["info"], codes=codes, rows=rows
+            headers_only=headers_only,
+            errors=counts["error"],
+            warnings=counts["warning"],
+            infos=counts["info"],
+            codes=codes,
+            rows=rows,
         )
 
     def _add_details(self, places: Iterable[Listed]) -> None:

@@ -168,6 +168,8 @@ class Findings:
 
     # False: nothing was verified
     verified: bool = True
+    # as verify --headers-only, and not every byte
+    headers_only: bool = False
     errors: int = 0
     warnings: int = 0
     infos: int = 0

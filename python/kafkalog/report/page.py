@@ -101,6 +101,9 @@ def _header(numbers: Row) -> Html:
     )
 
 
+_UNREAD_BYTES = "Headers and indexes were read; kafkalog verify, or report --verify, reads checksums and records, too."
+
+
 def _verdict(findings: Row) -> Iterator[Html | str]:
     """Say whether something is damaged."""
     unread = len(findings["unread"])
@@ -117,6 +120,8 @@ def _verdict(findings: Row) -> Iterator[Html | str]:
         yield element("strong", text, class_="mark warning")
     else:
         yield element("strong", "\u2714 No damage found.", class_="mark good")
+    if findings["headersOnly"]:
+        yield f" {_UNREAD_BYTES}"
 
 
 def _size_sentence(summary: Row) -> str:
@@ -158,7 +163,8 @@ def _tiles(numbers: Row) -> Iterator[Html]:
 
     if findings["verified"]:
         bad = "error" if findings["errors"] else "warning" if findings["warnings"] else "good"
-        about = f"found by verify; and {_reprs.count(findings['infos'], 'remark')} on what brokers leave"
+        how = "verify --headers-only" if findings["headersOnly"] else "verify"
+        about = f"found by {how}; and {_reprs.count(findings['infos'], 'remark')} on what brokers leave"
         yield tile("Errors and warnings", findings["errors"] + findings["warnings"], Kind.COUNT, about, bad)
     about = f"all files and folders, as du counts; {_reprs.size(sums['allocatedBytes'])} allocated"
     yield tile("On disk", sums["diskBytes"], Kind.BYTES, about)
@@ -184,7 +190,8 @@ def _findings(numbers: Row) -> Html:
     if not findings["verified"]:
         parts.append(element("p", "Nothing was verified: kafkalog verify reads every byte, and finds damage."))
     elif not findings["codes"]:
-        parts.append(element("p", "verify read every file and found nothing to report."))
+        what = "the headers and indexes of every file" if findings["headersOnly"] else "every file"
+        parts.append(element("p", f"verify read {what} and found nothing to report."))
     if findings["unread"]:
         parts.append(element("h3", "Could not be read"))
         parts.append(element("p", "Left out of the figures below; everything else is shown."))
@@ -334,9 +341,11 @@ def _schemas(numbers: Row) -> Html:
 
 def _about(numbers: Row) -> Html:
     rest = "headers and indexes, and for compression ratios from a few batches of each topic and codec."
-    verified = numbers["findings"]["verified"]
+    findings = numbers["findings"]
+    verified = findings["verified"] and not findings["headersOnly"]
     same = (
-        "kafkalog report PATH -o FILE.html --json FILE.json writes the same numbers as JSON. They are those of verify, "
+        "kafkalog report PATH -o FILE.html --json FILE.json writes the same numbers as JSON. They are those of "
+        f"verify{' --headers-only' if findings['headersOnly'] else ''}, "
         "stats, explain, offsets, groups and transactions with -J."
     )
     notes = [

@@ -22,6 +22,7 @@ def verify(
     path: Paths,
     kafka_version: str | None = None,
     *,
+    headers_only: bool = False,
     threads: int | None = None,
     topic: str | None = None,
     partition: int | None = None,
@@ -43,6 +44,8 @@ def verify(
     kafka_version : str, optional
         The Kafka version that is to read the files, for instance ``"2.8"``: batches in a format it does not know are
         errors. Default: any version.
+    headers_only : bool
+        Whether batches are known by their headers: without checksums and records, which most of the bytes are.
     threads : int, optional
         Default: as many as there are processors. A large segment is divided among them.
     topic, partition : str, int, optional
@@ -69,7 +72,7 @@ def verify(
     >>> findings.filter(pc.field("severity") != "info").num_rows  # doctest: +SKIP
     0
     """
-    return table_of(path, kafka_version, threads, None, topic=topic, partition=partition)
+    return table_of(path, kafka_version, threads, None, headers_only=headers_only, topic=topic, partition=partition)
 
 
 def table_of(
@@ -78,6 +81,7 @@ def table_of(
     threads: int | None,
     progress: _core.VerifyProgress | None,
     *,
+    headers_only: bool = False,
     topic: str | None = None,
     partition: int | None = None,
 ) -> pa.Table:
@@ -102,6 +106,7 @@ def table_of(
             _core.verify(
                 _arguments.paths(read),
                 level=kafka_version,
+                headers_only=_arguments.flag("headers_only", headers_only),
                 threads=0 if threads is None else _arguments.integer("threads", threads, 1),
                 progress=progress,
             )

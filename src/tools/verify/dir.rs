@@ -120,6 +120,7 @@ pub(super) fn bootstrap(
     let reading = Reading {
         level: None,
         is_clean: true,
+        headers_only: false,
     };
     metadata_snapshot::check(log_dir, BOOTSTRAP, reading, threads, &mut findings)?;
     Ok(findings.finish())

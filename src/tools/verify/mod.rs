@@ -59,6 +59,8 @@ use crate::tools::rebuild::Level;
 pub(crate) struct VerifyOptions {
     /// The version of Kafka that is to read the files; `None` for what does not depend on it.
     pub level: Option<Level>,
+    /// Batches by their headers alone, without checksums and records.
+    pub headers_only: bool,
     /// Threads; 0 for as many as there are processors.
     pub threads: usize,
     /// Progress of the work.
@@ -160,6 +162,7 @@ fn verify_targets(targets: &[VerifyTarget], options: &VerifyOptions) -> Result<V
         let reading = Reading {
             level: options.level,
             is_clean: target.state.clean_shutdown,
+            headers_only: options.headers_only,
         };
         for folder in &target.folders {
             let partition = Partition::open(folder.clone(), &target.state, reading)?;
