@@ -54,6 +54,8 @@ mod format;
 mod compress;
 mod io;
 
+#[cfg(feature = "decrypt")]
+mod chunks;
 mod index;
 mod records;
 

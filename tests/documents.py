@@ -14,6 +14,7 @@ from pathlib import Path
 
 import clusters
 import corpus
+import tiered_cases
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
@@ -56,6 +57,9 @@ def own_folders(home: Path) -> None:
         shutil.copytree(golden / folder, home / "data" / "broker-logs" / Path(folder).name)
     shutil.copytree(golden / "clean-restarts" / "data-1", home / "data" / "broken-logs")
     shutil.copytree(golden / "typed" / "keys" / "data-0", home / "data" / "typed-logs")
+    tiered = tiered_cases.unpack("lineage", home / "unpacked")
+    shutil.move(tiered.data, home / "data" / "tiered-broker")
+    shutil.move(tiered.tier, home / "data" / "tier")
     damage(next((home / "data" / "broken-logs" / "ledger-0").glob("*.log")))
     clusters.make_cluster(home / "data")
     clusters.make_other(home / "data" / "other-cluster")

@@ -8,7 +8,7 @@ them. ``kafkalog.tables`` decodes internal topics, ``kafkalog.spark`` reads and 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kafkalog import spark, tables
+    from kafkalog import spark, tables, tiers
     from kafkalog._core import __version__, build_profile
     from kafkalog.config import LogConfig
     from kafkalog.engines import dataset, scan_polars
@@ -137,6 +137,7 @@ __all__ = [
     "scan_polars",
     "spark",
     "tables",
+    "tiers",
     "truncate",
     "verify",
 ]
@@ -172,7 +173,7 @@ _HOMES = {
     "rescue.model": ("RescuePlan", "RescueReport"),
     "writer": ("AppendInfo", "LogWriter", "Record"),
 }
-_MODULES = ("rescue", "spark", "tables")
+_MODULES = ("rescue", "spark", "tables", "tiers")
 
 if not TYPE_CHECKING:  # type checkers would take any name for an attribute
 

@@ -173,6 +173,20 @@ def table_producers(paths: list[str]) -> tuple[Rows, list[Exception]]: ...
 
 # a registry's schemas or their changes; ids with several texts, how many records were left out, the first of them by
 # name, ranges that were skipped as damaged
+@final
+class ChunkReader:
+    def __new__(
+        cls,
+        *,
+        compressed: bool,
+        private_key: str | None = None,
+        wrapped: bytes | None = None,
+        aad: bytes | None = None,
+    ) -> ChunkReader: ...
+    def decode(self, stored: bytes, position: int, sizes: Sequence[tuple[int, int]]) -> bytes: ...
+    def open(self, stored: bytes, position: int) -> bytes: ...
+
+def decompress_sizes(stored: bytes, limit: int) -> bytes: ...
 def table_schemas(
     paths: list[str], *, topic: str, history: bool = False, on_corrupt: _OnCorrupt = "raise"
 ) -> tuple[list[Rows], tuple[list[str], int, list[str], Rows]]: ...

@@ -56,6 +56,9 @@ mod bindings {
     pub(crate) use crate::api::writer::{Clock, RowOptions, check_load};
     pub(crate) use crate::arrow::append::Appended;
     pub(crate) use crate::arrow::encode::DEFAULT_BATCH_SIZE;
+    pub(crate) use crate::chunks::{
+        DataKey, StoredChunk, decode_chunks, decompress_sizes, unwrap_data_key,
+    };
     pub(crate) use crate::io::appender::SyncPolicy;
     pub(crate) use crate::io::disk::Disk;
     pub(crate) use crate::io::interrupt::with_cancellation;

@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 
 mod capsule;
 mod cat;
+mod chunks;
 mod decoding;
 mod dump;
 mod errors;
@@ -31,6 +32,8 @@ mod _core {
 
     #[pymodule_export]
     use super::cat::{PyRecordText, PyRowText};
+    #[pymodule_export]
+    use super::chunks::{PyChunkReader, decompress_sizes};
     #[pymodule_export]
     use super::decoding::{PyDecoding, decoding_from_json, plan_decoding_of};
     #[pymodule_export]

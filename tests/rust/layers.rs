@@ -11,7 +11,7 @@ const LAYERS: [&[&str]; 17] = [
     &["error"],
     &["format"],
     &["io", "compress"],
-    &["index", "records"],
+    &["chunks", "index", "records"],
     &["segment"],
     &["producers"],
     &["log"],

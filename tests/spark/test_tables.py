@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import corpus
+import tiered_cases
 from kafkalog import tables
 from spark.ways import needs_data_sources, table_of
 
@@ -31,6 +32,7 @@ CASES: list[tuple[str, list[Path]]] = [
     *((name, [METADATA]) for name in ("topics", "cluster_metadata", "brokers", "acls", "quotas", "features")),
     ("schemas", [corpus.GOLDEN / "schemas" / "contexts-deleted" / "data-0"]),
 ]
+OF_A_TIER = "remote_segments"
 
 
 def rows(table: pa.Table) -> list[dict[str, Any]]:
@@ -48,10 +50,18 @@ def test_rows_are_those_of_the_function(spark: SparkSession, name: str, paths: l
     assert rows(found) == rows(expected)
 
 
+def test_segments_of_a_tier(spark: SparkSession, tmp_path: Path) -> None:
+    case = tiered_cases.unpack("lineage", tmp_path)
+    expected = tables.remote_segments(case.data, remote=case.tier)
+    read = spark.read.format("kafkalog").option("table", OF_A_TIER).option("remote", str(case.tier))
+    frame = read.load(str(case.data)).drop("epochs")
+    assert rows(table_of(frame)) == rows(expected.drop_columns(["epochs"]))
+
+
 def test_tables_are_all_there() -> None:
     from kafkalog.spark.tables import TABLES
 
-    assert [name for name, _ in CASES] == list(TABLES)
+    assert [*(name for name, _ in CASES), OF_A_TIER] == list(TABLES)
     assert sorted(TABLES) == sorted(tables.__all__)
 
 

@@ -15,6 +15,7 @@ GUIDES = (
     "typed",
     "engines",
     "tables",
+    "tiered",
     "spark",
     "cluster",
     "writing",

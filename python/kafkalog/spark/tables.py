@@ -60,6 +60,9 @@ TABLES = {
     "schemas": "context string, subject string, version int, id int, guid string, schemaType string, schema string, "
     "references array<struct<name:string,subject:string,version:int>>, metadata string, ruleSet string, "
     "deleted string, keyFormat string, logOffset bigint, logTimestamp timestamp",
+    "remote_segments": "topic string, topicId string, partition int, segmentId string, startOffset bigint, "
+    "endOffset bigint, epochs map<int,bigint>, state string, source string, bytes bigint, isChosen boolean, "
+    "reason string",
 }
 _METADATA = "__cluster_metadata"
 _HISTORY = ", logOffset bigint, logTimestamp timestamp"
@@ -71,7 +74,7 @@ _OF_TOPIC = {
     **dict.fromkeys(("consumer_groups", "lag"), "__consumer_offsets"),
     "open_transactions": "__transaction_state",
 }
-_NO_HISTORY = {"records", "lag", "open_transactions", "producers"}
+_NO_HISTORY = {"records", "lag", "open_transactions", "producers", "remote_segments"}
 _WITH_SECRETS = {"records", "cluster_metadata", "topics"}
 
 
@@ -182,6 +185,9 @@ def _parsed(options: Mapping[str, str]) -> _Table:
             arguments[option] = True
     if name == "schemas" and "topic" in given:
         arguments["topic"] = given.pop("topic").strip()
+    if name == "remote_segments":
+        named = (("remote", "remote"), ("remotelayout", "remote_layout"))
+        arguments.update({argument: given.pop(option).strip() for option, argument in named if option in given})
     if given:
         raise ValueError(f"option {min(given)} does not apply to tables, which take path, paths, history and secrets")
     return _Table(name, paths, tuple(arguments.items()))

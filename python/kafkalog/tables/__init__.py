@@ -13,6 +13,7 @@ from kafkalog.tables.decoded import records
 from kafkalog.tables.groups import consumer_groups
 from kafkalog.tables.offsets import consumer_offsets, lag
 from kafkalog.tables.producers import open_transactions, producers
+from kafkalog.tables.remote import remote_segments
 from kafkalog.tables.schemas import schemas
 from kafkalog.tables.transactions import transactions
 
@@ -28,6 +29,7 @@ __all__ = [
     "producers",
     "quotas",
     "records",
+    "remote_segments",
     "schemas",
     "topics",
     "transactions",

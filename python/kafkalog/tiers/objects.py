@@ -1,0 +1,103 @@
+"""Objects of a tier: in a folder of a disk, or in whatever else lists and reads as this does."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+__all__ = ["FolderStore", "ObjectInfo", "ObjectStore"]
+
+
+class ObjectInfo(NamedTuple):
+    """One object.
+
+    Attributes
+    ----------
+    key : str
+        Its whole key, below the root of the store.
+    size : int
+        Its length in bytes.
+    modified : int
+        When it was last modified, in milliseconds since the epoch.
+    version : str or None
+        Text that changes with its content, if the store has one.
+    """
+
+    key: str
+    size: int
+    modified: int = 0
+    version: str | None = None
+
+
+class ObjectStore(Protocol):
+    """What lists and reads objects; as the stores of ``kafkalog.storage`` do."""
+
+    def list(self, prefix: str, recursive: bool) -> tuple[list[ObjectInfo], list[str], int]:  # noqa: FBT001
+        """Return the objects below a prefix that is empty or ends with a slash, folders not entered, and requests."""
+
+    def stat(self, key: str) -> ObjectInfo | None:
+        """Return an object, or None if there is none."""
+
+    def read(self, key: str, start: int, length: int, size: int, version: str | None) -> bytes:
+        """Return a range of an object that has this size and version."""
+
+
+class FolderStore:
+    """The files below a folder of a disk.
+
+    Parameters
+    ----------
+    root : str
+        The folder.
+    """
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+
+    def __repr__(self) -> str:
+        return f"FolderStore({self.root!r})"
+
+    def path(self, key: str) -> str:
+        """Return the path of a key."""
+        return os.path.join(self.root, key)  # noqa: PTH118 - keys have slashes of their own
+
+    def list(self, prefix: str, recursive: bool) -> tuple[list[ObjectInfo], list[str], int]:  # noqa: FBT001
+        """Return the files below a prefix, folders that were not entered, and no request."""
+        objects: list[ObjectInfo] = []
+        folders: list[str] = []
+        pending = [prefix]
+        while pending:
+            at = pending.pop()
+            if not Path(self.path(at)).is_dir() and at:
+                continue
+            with os.scandir(self.path(at)) as entries:
+                for entry in entries:
+                    key = f"{at}{entry.name}"
+                    if entry.is_dir():
+                        if recursive:
+                            pending.append(f"{key}/")
+                        else:
+                            folders.append(key)
+                    elif entry.is_file():
+                        about = entry.stat()
+                        objects.append(ObjectInfo(key, about.st_size, about.st_mtime_ns // 1_000_000))
+        return objects, folders, 0
+
+    def stat(self, key: str) -> ObjectInfo | None:
+        """Return a file, or None if there is none."""
+        try:
+            about = Path(self.path(key)).stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return ObjectInfo(key, about.st_size, about.st_mtime_ns // 1_000_000)
+
+    def read(self, key: str, start: int, length: int, size: int, version: str | None) -> bytes:  # noqa: ARG002
+        """Return a range of a file; less where the file ends before."""
+        with Path(self.path(key)).open("rb", buffering=0) as file:
+            file.seek(start)
+            parts = []
+            while length > 0 and (part := file.read(length)):
+                parts.append(part)
+                length -= len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)

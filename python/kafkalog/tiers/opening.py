@@ -1,0 +1,80 @@
+"""Opening of a tier: its objects, its layout, and the log dirs beside it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from kafkalog import _arguments
+from kafkalog.tiers.aiven_layout import AivenLayout
+from kafkalog.tiers.layout import RemoteLayout
+from kafkalog.tiers.local_layout import LocalLayout
+from kafkalog.tiers.local_logs import LocalLogs
+from kafkalog.tiers.metadata_log import replay
+from kafkalog.tiers.objects import FolderStore
+from kafkalog.tiers.tier import Tier
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from kafkalog.tiers.objects import ObjectInfo, ObjectStore
+    from kafkalog.typing import Paths, StrPath
+
+__all__ = ["LayoutChoice", "open_tier"]
+
+LayoutChoice: TypeAlias = Literal["auto", "local", "aiven"] | RemoteLayout
+"""A layout by name, or one of your own."""
+
+
+def open_tier(
+    path: Paths | None,
+    remote: StrPath,
+    layout: LayoutChoice = "auto",
+    keyring: Mapping[str, StrPath] | None = None,
+    wanted: Callable[[str, int], bool] = lambda topic, partition: True,  # noqa: ARG005
+) -> Tier:
+    """Open a tier, and the log dirs beside it."""
+    store, prefix = _store(remote)
+    objects, _, _ = store.list("", recursive=True)
+    if prefix:
+        objects = [each for each in objects if each.key.startswith(prefix)]
+    log_dirs = [] if path is None else _arguments.paths(path)
+    chosen = _layout(layout, keyring, objects, os.fspath(remote))
+    return Tier(
+        store,
+        chosen,
+        objects=objects,
+        metadata=replay(log_dirs or None),
+        local=LocalLogs(log_dirs),
+        wanted=wanted,
+    )
+
+
+def _store(remote: StrPath) -> tuple[ObjectStore, str]:
+    """Return what reads a tier, and what all its keys begin with: a prefix need not end with a slash."""
+    text = _arguments.path(remote)
+    at = Path(text)
+    if at.is_dir():
+        return FolderStore(text), ""
+    if at.parent.is_dir() and any(each.name.startswith(at.name) for each in at.parent.iterdir()):
+        return FolderStore(str(at.parent)), at.name
+    raise FileNotFoundError(2, os.strerror(2), text)
+
+
+def _layout(
+    given: LayoutChoice, keyring: Mapping[str, StrPath] | None, objects: list[ObjectInfo], remote: str
+) -> RemoteLayout:
+    if isinstance(given, RemoteLayout):
+        return given
+    name = _arguments.choose("remote_layout", given, ("auto", "local", "aiven"))
+    known: dict[str, RemoteLayout] = {"local": LocalLayout(), "aiven": AivenLayout(keyring)}
+    if name != "auto":
+        return known[name]
+    for layout in known.values():
+        if any(layout.parse(each.key) is not None for each in objects):
+            return layout
+    if objects:
+        few = ", ".join(sorted(each.key for each in objects)[:3])
+        raise ValueError(f"{remote}: neither layout is known by its names ({few}); pass remote_layout")
+    return known["local"]

@@ -1,0 +1,81 @@
+"""A segment of a tier, as far as metadata, manifests and names tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from kafkalog.tiers.layout import StoredSegment
+
+__all__ = ["DELETED", "FINISHED", "STARTED", "STATES", "RemoteSegment", "TierPartition"]
+
+STARTED, FINISHED = "COPY_SEGMENT_STARTED", "COPY_SEGMENT_FINISHED"
+DELETING, DELETED = "DELETE_SEGMENT_STARTED", "DELETE_SEGMENT_FINISHED"
+# By the number in records (RemoteLogSegmentState).
+STATES = (STARTED, FINISHED, DELETING, DELETED)
+
+
+@dataclass
+class RemoteSegment:
+    """One copy of a segment.
+
+    Attributes
+    ----------
+    topic, topic_id, partition, segment_id
+        What it is.
+    source : {"metadata", "manifest", "listing"}
+        Where the rest is from.
+    start_offset, end_offset : int or None
+        Its first and last offset.
+    epochs : dict of int to int or None
+        The first offset in it of each leader epoch.
+    state : str or None
+        Kafka's name of its state; None without a record of it.
+    size : int or None
+        Bytes of its log.
+    order : tuple
+        Rises with the time at which its copy ended.
+    stored : StoredSegment or None
+        Its objects.
+    fault : str or None
+        What is wrong with its objects.
+    reason : str or None
+        Why it serves nothing.
+    """
+
+    topic: str
+    topic_id: str
+    partition: int
+    segment_id: str
+    source: Literal["metadata", "manifest", "listing"]
+    start_offset: int | None = None
+    end_offset: int | None = None
+    epochs: dict[int, int] | None = None
+    state: str | None = None
+    size: int | None = None
+    order: tuple[int, ...] = (0,)
+    stored: StoredSegment | None = None
+    fault: str | None = None
+    reason: str | None = None
+
+    @property
+    def place(self) -> tuple[str, int, str]:
+        """What tells it from others."""
+        return self.topic_id, self.partition, self.segment_id
+
+    def end_in_epoch(self, epoch: int) -> int:
+        """Return its last offset of a leader epoch."""
+        later = [offset for each, offset in (self.epochs or {}).items() if each > epoch]
+        end = -1 if self.end_offset is None else self.end_offset
+        return min(later) - 1 if later else end
+
+
+@dataclass
+class TierPartition:
+    """A partition of one topic id, and its segments in the tier."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    segments: list[RemoteSegment] = field(default_factory=list)

@@ -1,0 +1,220 @@
+"""``tables.remote_segments``: states, offsets and choices as a real broker had them, with and without its metadata."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import kafkalog
+import tiered_cases
+from kafkalog.tiers import metadata_log
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tiered_cases import TieredCase
+
+MORE = tiered_cases.more_cases()
+
+
+@pytest.fixture(scope="module", params=tiered_cases.NAMES)
+def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> TieredCase:
+    return tiered_cases.unpack(request.param, tmp_path_factory.mktemp(request.param))
+
+
+def listed(case: TieredCase, path: Path | None) -> dict[tuple[str, int, str], dict[str, Any]]:
+    table = kafkalog.tables.remote_segments(path, **case.remote)
+    rows = table.to_pylist()
+    assert table.schema.names == [
+        "topic",
+        "topicId",
+        "partition",
+        "segmentId",
+        "startOffset",
+        "endOffset",
+        "epochs",
+        "state",
+        "source",
+        "bytes",
+        "isChosen",
+        "reason",
+    ]
+    assert all(row["isChosen"] or row["reason"] for row in rows), "what is dropped says why"
+    return {(row["topicId"], row["partition"], row["segmentId"]): row for row in rows}
+
+
+def facts(row: dict[str, Any]) -> tuple[Any, ...]:
+    return row["topic"], row["startOffset"], row["endOffset"], dict(row["epochs"]), row["bytes"]
+
+
+def expected_facts(row: dict[str, Any]) -> tuple[Any, ...]:
+    epochs = {int(epoch): offset for epoch, offset in row["leader_epochs"].items()}
+    return row["topic"], row["start_offset"], row["end_offset"], epochs, row["size"]
+
+
+def check_metadata(case: TieredCase) -> None:
+    """States and offsets are the broker's, and so is the choice: what is finished and of the log's own history."""
+    rows = listed(case, case.data)
+    damaged = {each["key"][-22:] for each in case.about.get("damage", [])}
+    for each in case.segments():
+        row = rows[each["topic_id"], each["partition"], each["segment_id"]]
+        assert (row["source"], row["state"], *facts(row)) == ("metadata", each["state"], *expected_facts(each))
+        if each["segment_id"] not in damaged:
+            is_chosen = each["state"] == "COPY_SEGMENT_FINISHED" and each["within_leader_epochs"]
+            assert row["isChosen"] == is_chosen, row
+    topics = {topic for topic, _ in case.partitions()}
+    known = {(each["topic_id"], each["partition"], each["segment_id"]) for each in case.segments()}
+    for place in rows.keys() - known:
+        if rows[place]["topic"] not in topics:
+            continue
+        assert not rows[place]["isChosen"], rows[place]
+        assert rows[place]["state"] in ("DELETE_SEGMENT_FINISHED", None)
+
+
+def test_the_metadata_topic_says_what_a_broker_knew(case: TieredCase) -> None:
+    check_metadata(case)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("each", MORE, ids=lambda each: each.name)
+def test_the_metadata_topic_of_every_case(each: TieredCase) -> None:
+    check_metadata(each)
+
+
+def check_withheld(case: TieredCase, path: Path | None) -> None:
+    """Without the topic, manifests or the files themselves give the same offsets and the same chosen segments."""
+    rows = listed(case, path)
+    damaged = {each["key"][-22:] for each in case.about.get("damage", [])}
+    for each in case.segments():
+        row = rows.get((each["topic_id"], each["partition"], each["segment_id"]))
+        is_finished = each["state"] == "COPY_SEGMENT_FINISHED"
+        if each["segment_id"] in damaged or not is_finished:
+            continue
+        assert row is not None
+        assert row["state"] is None
+        assert facts(row) == expected_facts(each)
+        # A whole copy that no event tells of stands in for the one of the same offsets.
+        same = [other for other in rows.values() if other["isChosen"] and facts(other)[:3] == facts(row)[:3]]
+        assert bool(same) == each["within_leader_epochs"], row
+
+
+def test_without_the_metadata_topic(case: TieredCase, tmp_path: Path) -> None:
+    check_withheld(case, case.withheld(tmp_path / "data"))
+
+
+def test_the_tier_alone(case: TieredCase) -> None:
+    if "deleted" not in case.name:
+        check_withheld(case, None)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("each", MORE, ids=lambda each: each.name)
+def test_every_case_without_the_metadata_topic(each: TieredCase, tmp_path: Path) -> None:
+    check_withheld(each, each.withheld(tmp_path / "data"))
+
+
+def golden(name: str, tmp_path: Path) -> TieredCase:
+    return tiered_cases.unpack(name, tmp_path / name)
+
+
+def test_reasons_of_copies_that_do_not_serve(tmp_path: Path) -> None:
+    case = golden("killed-later", tmp_path)
+    rows = listed(case, case.data).values()
+    reasons = {(row["state"], row["reason"]) for row in rows if not row["isChosen"]}
+    assert ("COPY_SEGMENT_STARTED", "its copy never finished") in reasons
+    assert ("DELETE_SEGMENT_FINISHED", "it was deleted") in reasons
+    case = golden("lineage", tmp_path)
+    diverged = [row for row in listed(case, case.data).values() if row["topic"] == "diverged"]
+    lost = [row["reason"] for row in diverged if not row["isChosen"]]
+    assert len(lost) == 11
+    assert all(reason.startswith("of a history that was lost: leader epoch 0 ends at 428") for reason in lost)
+
+
+def test_topics_that_were_deleted(tmp_path: Path) -> None:
+    case = golden("deleted-kept", tmp_path)
+    rows = listed(case, case.withheld(tmp_path / "data"))
+    by_topic = {(row["topic"], row["reason"]) for row in rows.values() if not row["isChosen"]}
+    assert ("gone", "topic 'gone' was deleted") in by_topic
+    assert any(topic == "made-again" and "made again" in reason for topic, reason in by_topic)
+    alone = listed(case, None)
+    assert {row["isChosen"] for row in alone.values() if row["topic"] == "gone"} == {True}
+    assert any("has a newer id" in (row["reason"] or "") for row in alone.values())
+
+
+def test_objects_that_no_record_names_are_listed(tmp_path: Path) -> None:
+    case = golden("lineage", tmp_path)
+    folder = next((case.tier / "kafka-tiered-storage").glob("moved-0-*"))
+    for path in folder.glob("00000000000000000094-*"):
+        name = path.name.replace(path.name[21:43], "A" * 22)
+        (folder / name).write_bytes(path.read_bytes())
+    rows = [row for row in listed(case, case.data).values() if row["segmentId"] == "A" * 22]
+    assert [(row["isChosen"], row["reason"]) for row in rows] == [
+        (False, "no record of __remote_log_metadata names it")
+    ]
+
+
+def test_faults_of_chosen_segments_are_named(tmp_path: Path) -> None:
+    case = golden("lineage", tmp_path)
+    folder = next((case.tier / "kafka-tiered-storage").glob("moved-0-*"))
+    log = next(folder.glob("00000000000000000094-*.log"))
+    whole = log.read_bytes()
+    log.write_bytes(whole[:-1])
+    (row,) = [row for row in listed(case, case.data).values() if row["segmentId"] == log.name[21:43]]
+    assert row["isChosen"]
+    assert row["reason"] == f"expected a log of {len(whole)} bytes, found {len(whole) - 1}"
+    log.unlink()
+    (row,) = [row for row in listed(case, case.data).values() if row["segmentId"] == log.name[21:43]]
+    assert "no log" in row["reason"]
+
+
+def test_each_damage_of_a_manifest_is_noticed(tmp_path: Path) -> None:
+    case = golden("aiven-damaged-zstd-aes", tmp_path)
+    rows = {row["segmentId"]: row for row in listed(case, case.data).values()}
+    # Bytes of a log or an index are looked at where they are read, and so are keys.
+    unseen = {"log byte flipped", "indexes byte flipped", "indexes cut", "manifest unknown key", "manifest aad wrong"}
+    unseen |= {"manifest unknown fields"}
+    seen = 0
+    for each in case.about["damage"]:
+        row = rows.get(each["key"][-22:])
+        if row is not None and each["damage"] not in unseen:
+            assert row["reason"], each
+            seen += 1
+    assert seen > 5
+
+
+def test_a_layout_of_ones_own(tmp_path: Path) -> None:
+    case = golden("lineage", tmp_path)
+    flat = tmp_path / "flat"
+    flat.mkdir()
+    for path in case.tier.rglob("*.*"):
+        topic, partition, topic_id = path.parent.name[:-25], path.parent.name[-24:-23], path.parent.name[-22:]
+        (flat / f"{topic}@{topic_id}@{partition}@{path.name}").write_bytes(path.read_bytes())
+
+    class Flat(kafkalog.tiers.RemoteLayout):
+        def parse(self, key: str) -> kafkalog.tiers.ObjectName | None:
+            topic, topic_id, partition, name = key.split("@")
+            kind = "leader_epochs" if name.endswith("checkpoint") else name.rsplit(".", 1)[1]
+            return kafkalog.tiers.ObjectName(topic, topic_id, int(partition), name[21:43], int(name[:20]), kind)
+
+    mine = kafkalog.tables.remote_segments(case.data, remote=flat, remote_layout=Flat())
+    assert mine.equals(kafkalog.tables.remote_segments(case.data, remote=case.tier))
+    with pytest.raises(ValueError, match="neither layout"):
+        kafkalog.tables.remote_segments(case.data, remote=flat)
+
+
+def test_the_partition_of_the_topic_is_kafkas(tmp_path: Path) -> None:
+    case = golden("lineage", tmp_path)
+    for each in tiered_cases.lines(case.expected / "remote-log-metadata.data-2.jsonl.gz"):
+        found = metadata_log.metadata_partition(each["topic_id"], each["partition"], 3)
+        assert found == each["metadata_partition"]
+
+
+def test_arguments_are_checked(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        kafkalog.tables.remote_segments(remote=tmp_path / "none")
+    with pytest.raises(ValueError, match="remote_layout"):
+        kafkalog.tables.remote_segments(remote=tmp_path, remote_layout="s3")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="remote is missing"):
+        kafkalog.tables.remote_segments(tmp_path)
+    assert kafkalog.tables.remote_segments(remote=tmp_path).num_rows == 0
