@@ -6,6 +6,7 @@ Importing this imports neither pyarrow nor an engine.
 # The modules, from the bottom:
 #   expressions   a filter as a tree
 #   regions       a tree as bounds
+#   searches      a tree as a search in keys and values
 #   source        bounds as planned ranges, and readers of them
 #   counting      counts from headers
 #   log_dataset   what pyarrow and engines call
@@ -69,9 +70,11 @@ def dataset(
 ) -> LogDataset | ds.Dataset:
     """Return logs as a ``pyarrow.dataset.Dataset`` for query engines.
 
-    DuckDB, Polars, DataFusion and Ibis request the columns and rows that a query needs. Only those columns are
-    decoded, and bounds in the filter on topic, partition, offset, timestamp, producerId, magic and isControl skip
-    partitions, segments and batches. Every query reads what the files hold by then.
+    DuckDB, Polars, DataFusion and Ibis request the columns and rows that a query needs. Only those columns are decoded,
+    and bounds in the filter on topic, partition, offset, timestamp, producerId, magic and isControl skip partitions,
+    segments and batches. Conditions on key and value (``=``, ``IN``, pyarrow's ``match_substring``, ``starts_with`` and
+    the like) are searched for as by ``scan(containing=)``, before columns are built. Every query reads what the files
+    hold by then.
 
     Parameters
     ----------

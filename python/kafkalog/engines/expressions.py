@@ -1,19 +1,24 @@
 """Reading the filters of query engines: a ``pyarrow.compute.Expression`` as a tree.
 
-pyarrow shows what an expression holds in one documented form, a Substrait message. Protocol Buffers' wire format is
-simple enough to be read here, so that no other package is needed:
+pyarrow shows what an expression holds in the form in which it pickles one: an Arrow file whose columns are the
+constants, and whose schema has the expression as custom metadata, in prefix order (``Serialize`` in Arrow's
+``expression.cc``):
 
-| bytes | meaning |
+| key | value |
 |---|---|
-| varint | field number * 8 + wire type |
-| varint, or 8 or 4 bytes, or varint length and as many bytes | the value, by wire types 0, 1, 5 and 2 |
+| ``field_ref`` | name of a column |
+| ``nested_field_ref`` | how many ``field_ref`` follow, which lead to a field within a column |
+| ``literal`` | number of the column that has the constant |
+| ``call`` | name of a function; its arguments follow, then perhaps ``options``, and ``end`` |
 
-Field numbers are those of ``substrait/extended_expression.proto`` and ``substrait/algebra.proto``. What is not known
-here becomes :class:`Unknown`, so that a new function costs speed and never an answer.
+Keys repeat, which pyarrow's dicts of metadata do not show, so the FlatBuffers message of the schema is read here. What
+is not known here becomes :class:`Unknown`, so that a new function costs speed and never an answer.
 """
 
 from __future__ import annotations
 
+import struct
+from struct import unpack_from
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
@@ -42,7 +47,11 @@ class Literal(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A function, by Substrait's name (``and``, ``gte``, ``is_null``, ...); also ``in`` and ``if``."""
+    """A function, by a short name for Arrow's (``and``, ``gte``, ``is_null``, ...).
+
+    The operands of ``in`` include the values, and those of functions that look for text their pattern, as bytes, and
+    whether they ignore case.
+    """
 
     function: str
     arguments: tuple[Node, ...]
@@ -56,33 +65,52 @@ class Unknown(NamedTuple):
 
 Node: TypeAlias = "Field | Nested | Literal | Call | Unknown"
 
-_Message: TypeAlias = "list[tuple[int, int | bytes]]"
-
-_VARINT, _BYTES_8, _LENGTH, _BYTES_4 = 0, 1, 2, 5
-_SIGN = 1 << 63
-
-# Members of Expression.Literal whose varint is a signed number: i8, i16, i32, i64 and timestamp_tz (microseconds).
-_NUMBERS = frozenset({2, 3, 5, 7, 27})
-_BOOLEAN, _STRING, _BINARY, _NULL, _USER_DEFINED = 1, 12, 13, 29, 33
-
-
-class _UnknownMessageError(ValueError):
-    """The message holds something that is not expected."""
+# Kleene's logic and the other differ in nulls, where neither is true.
+_NAMES = {
+    "and_kleene": "and",
+    "or_kleene": "or",
+    "invert": "not",
+    "less": "lt",
+    "less_equal": "lte",
+    "greater": "gt",
+    "greater_equal": "gte",
+    "is_valid": "is_not_null",
+    "is_in": "in",
+    "if_else": "if",
+}
+# Functions with options that do not matter, or that become operands.
+_WITH_OPTIONS = frozenset({"is_null", "is_in"})
+_PATTERNS = frozenset({"match_substring", "match_substring_regex", "match_like", "starts_with", "ends_with"})
+# After Arrow's magic and padding.
+_SCHEMA_AT = 8
+# Places in tables of Arrow's Message.fbs and Schema.fbs.
+_HEADER, _CUSTOM_METADATA, _KEY, _VALUE = 2, 2, 0, 1
+_MICROS = {"s": 1_000_000, "ms": 1_000, "us": 1}
+_UNKNOWN = (ValueError, LookupError, TypeError, AttributeError, struct.error, StopIteration, RecursionError)
+_INT64 = range(-(1 << 63), 1 << 63)
 
 
 def parse(expression: pc.Expression, schema: pa.Schema) -> Node | None:
-    """Read an expression."""
+    """Read an expression; None if it is in another form, or names columns that are not there."""
     import pyarrow as pa
 
     try:
-        message = _message(bytes(expression.to_substrait(schema)))
-        # Extensions are types (1) and functions (3).
-        functions = dict(_function(each) for part in _parts(message, 2) for each in _parts(_message(part), 3))
-        (reference,) = _parts(message, 3)
-        (root,) = _parts(_message(reference), 1)
-        return _Reader(functions, schema).node(root)
-    except (pa.ArrowException, ValueError, IndexError, AttributeError):
+        # As it is pickled: the one way to the bytes.
+        _bind(expression, schema)
+        pickled: Any = expression.__reduce__()
+        buffer: pa.Buffer = pickled[1][0]
+        message = pa.ipc.read_message(pa.BufferReader(buffer.slice(_SCHEMA_AT)))
+        constants = pa.ipc.open_file(buffer).get_batch(0)
+        pairs = _pairs(message.metadata.to_pybytes())
+        found = _Reader(pairs, constants, frozenset(schema.names)).node(*next(pairs))
+        return None if next(pairs, None) is not None else found
+    except (pa.ArrowException, *_UNKNOWN):
         return None
+
+
+def _bind(expression: pc.Expression, schema: pa.Schema) -> None:
+    """Let Arrow refuse a filter that it cannot apply: bounds that answer it alone would hide that."""
+    schema.empty_table().filter(expression)
 
 
 def columns_of(node: Node) -> set[tuple[str, ...]]:
@@ -97,115 +125,92 @@ def columns_of(node: Node) -> set[tuple[str, ...]]:
 
 
 class _Reader:
-    """The nodes of one message."""
+    """The nodes of one expression."""
 
-    def __init__(self, functions: dict[int, str], schema: pa.Schema) -> None:
-        self._functions = functions
-        self._schema = schema
+    def __init__(self, pairs: Iterator[tuple[str, str]], constants: pa.RecordBatch, names: frozenset[str]) -> None:
+        self._pairs = pairs
+        self._constants = constants
+        self._names = names
 
-    def node(self, data: bytes) -> Node:
-        """Read an ``Expression``."""
-        ((kind, content),) = _message(data)
-        if not isinstance(content, bytes):
-            raise _UnknownMessageError
-        if kind == 1:
-            return _literal(content)
-        if kind == 2:  # noqa: PLR2004 - a FieldReference
-            return self._field(content)
-        message = _message(content)
-        if kind == 3:  # noqa: PLR2004 - a ScalarFunction
-            function = self._functions.get(_number(message, 1), "")
-            arguments = [self.node(_only(part, 3)) for part in _parts(message, 4)]
-            return Call(function.partition(":")[0], tuple(arguments))
-        if kind == 6:  # noqa: PLR2004 - an IfThen
-            (clause,) = map(_message, _parts(message, 1))
-            (otherwise,) = _parts(message, 2)
-            parts = [*_parts(clause, 1), *_parts(clause, 2), otherwise]
-            return Call("if", tuple(map(self.node, parts)))
-        if kind == 8:  # noqa: PLR2004 - a SingularOrList
-            return Call("in", tuple(map(self.node, [*_parts(message, 1), *_parts(message, 2)])))
-        if kind == 11:  # noqa: PLR2004 - a Cast
-            return Unknown(tuple(map(self.node, _parts(message, 2))))
-        raise _UnknownMessageError
+    def node(self, key: str, value: str) -> Node:
+        """Read what a pair begins."""
+        if key == "literal":
+            return _literal(self._constants.column(int(value))[0])
+        if key in {"field_ref", "nested_field_ref"}:
+            # A list: the end of the pairs must not look like the end of a generator.
+            names = (value,) if key == "field_ref" else tuple([self._next("field_ref") for _ in range(int(value))])
+            if names[0] not in self._names:
+                raise LookupError(names[0])
+            return Field(names[0]) if len(names) == 1 else Nested(names)
+        if key != "call":
+            raise ValueError(key)
+        arguments: list[Node] = []
+        is_known = True
+        for inner, content in self._pairs:
+            if inner == "end":
+                break
+            if inner == "options":
+                more = _options(value, self._constants.column(int(content))[0])
+                is_known = more is not None
+                arguments += more or ()
+            else:
+                arguments.append(self.node(inner, content))
+        return Call(_NAMES.get(value, value), tuple(arguments)) if is_known else Unknown(tuple(arguments))
 
-    def _field(self, data: bytes) -> Node:
-        """Read a ``FieldReference``: a column of the row, or a field of one."""
-        (direct,) = _parts(_message(data), 1)
-        struct = _message(_only(direct, 2))
-        field = self._schema.field(_number(struct, 1))
-        names = [field.name]
-        while children := _parts(struct, 2):
-            struct = _message(_only(children[0], 2))
-            field = field.type.field(_number(struct, 1))
-            names.append(field.name)
-        return Field(names[0]) if len(names) == 1 else Nested(tuple(names))
+    def _next(self, key: str) -> str:
+        found, value = next(self._pairs)
+        if found != key:
+            raise ValueError(found)
+        return value
 
 
-def _literal(data: bytes) -> Node:
-    # Without the fields nullable (50) and type_variation_reference (51).
-    ((kind, content),) = [(kind, content) for kind, content in _message(data) if kind not in {50, 51}]
-    if kind in _NUMBERS and isinstance(content, int):
-        return Literal(content - 2 * _SIGN if content >= _SIGN else content)
-    if kind == _BOOLEAN:
-        return Literal(bool(content))
-    if kind == _NULL:
+def _options(function: str, options: Any) -> list[Node] | None:
+    """Return the operands that the options of a function are; None if they change what it means."""
+    if function in _PATTERNS:
+        pattern = options["pattern"].as_buffer().to_pybytes()
+        return [Literal(pattern), Literal(bool(options["ignore_case"].as_py()))]
+    if function == "is_in":
+        return [_literal(each) for each in options["value_set"].values]
+    return [] if function in _WITH_OPTIONS else None
+
+
+def _literal(constant: Any) -> Node:
+    import pyarrow.types as pt
+
+    kind = constant.type
+    if not constant.is_valid:
         return Literal(None)
-    if kind == _STRING and isinstance(content, bytes):
-        return Literal(content.decode())
-    return Literal(content) if kind == _BINARY else Unknown(())
+    if pt.is_timestamp(kind):
+        value, rest = divmod(constant.value, 1_000) if kind.unit == "ns" else (constant.value * _MICROS[kind.unit], 0)
+        return Literal(value) if rest == 0 and value in _INT64 else Unknown(())
+    if pt.is_integer(kind):
+        value = constant.as_py()
+        return Literal(value) if value in _INT64 else Unknown(())
+    if pt.is_boolean(kind) or pt.is_string(kind) or pt.is_large_string(kind):
+        return Literal(constant.as_py())
+    if pt.is_binary(kind) or pt.is_large_binary(kind) or pt.is_fixed_size_binary(kind):
+        return Literal(constant.as_py())
+    return Unknown(())
 
 
-def _function(data: bytes) -> tuple[int, str]:
-    """Read the number and name of a ``SimpleExtensionDeclaration.ExtensionFunction``."""
-    message = _message(data)
-    (name,) = _parts(message, 3)
-    return _number(message, 2), name.decode()
+def _pairs(message: bytes) -> Iterator[tuple[str, str]]:
+    """Yield the custom metadata of the schema in a FlatBuffers message."""
 
+    def pointed(place: int) -> int:
+        return place + int(unpack_from("<I", message, place)[0])
 
-def _only(data: bytes, number: int) -> bytes:
-    (found,) = _parts(_message(data), number)
-    return found
+    def field(table: int, number: int) -> int:
+        """Return what a field of a table points to."""
+        vtable = table - unpack_from("<i", message, table)[0]
+        if 4 + 2 * number >= unpack_from("<H", message, vtable)[0]:
+            raise ValueError(number)
+        return pointed(table + unpack_from("<H", message, vtable + 4 + 2 * number)[0])
 
+    def text(place: int) -> str:
+        (length,) = unpack_from("<I", message, place)
+        return message[place + 4 : place + 4 + length].decode()
 
-def _parts(message: _Message, number: int) -> list[bytes]:
-    """Return the messages, texts or bytes that a field holds."""
-    return [content for field, content in message if field == number and isinstance(content, bytes)]
-
-
-def _number(message: _Message, number: int) -> int:
-    """Return the number that a field holds; Protocol Buffers do not write zeros."""
-    return next((content for field, content in message if field == number and isinstance(content, int)), 0)
-
-
-def _message(data: bytes) -> _Message:
-    return list(_fields(data))
-
-
-def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    position = 0
-    while position < len(data):
-        key, position = _varint(data, position)
-        number, kind = key >> 3, key & 7
-        if kind == _VARINT:
-            value, position = _varint(data, position)
-            yield number, value
-            continue
-        if kind == _LENGTH:
-            length, position = _varint(data, position)
-        elif kind in {_BYTES_8, _BYTES_4}:
-            length = 8 if kind == _BYTES_8 else 4
-        else:
-            raise _UnknownMessageError
-        yield number, data[position : position + length]
-        position += length
-
-
-def _varint(data: bytes, position: int) -> tuple[int, int]:
-    value, shift = 0, 0
-    while True:
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:  # noqa: PLR2004 - the bit that says that more follow
-            return value, position
-        shift += 7
+    found = field(field(pointed(0), _HEADER), _CUSTOM_METADATA)
+    for n in range(unpack_from("<I", message, found)[0]):
+        pair = pointed(found + 4 + 4 * n)
+        yield text(field(pair, _KEY)), text(field(pair, _VALUE))

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from polars.io.plugins import register_io_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
 
     import pyarrow as pa
-    import pyarrow.compute as pc
 
 
 def lazy_frame(dataset: ds.Dataset) -> pl.LazyFrame:
@@ -24,7 +24,7 @@ def lazy_frame(dataset: ds.Dataset) -> pl.LazyFrame:
         columns: list[str] | None, predicate: pl.Expr | None, rows: int | None, batch_size: int | None
     ) -> Iterator[pl.DataFrame]:
         # Polars limits rows before it applies the predicate: then all rows count.
-        condition = None if predicate is None or rows is not None else arrow_filter(predicate, schema)
+        condition = None if predicate is None or rows is not None else _pushed(predicate, schema)
         options: dict[str, Any] = {"columns": columns, "filter": condition}
         if predicate is not None:
             named = [*(columns or schema.names), *predicate.meta.root_names()]
@@ -67,6 +67,45 @@ class _Listener(ds.Dataset):
         self.heard = filter
         table = self._schema.empty_table()
         return iter((table if columns is None else table.select(columns)).to_batches())
+
+
+def _pushed(predicate: pl.Expr, schema: pa.Schema) -> pc.Expression | None:
+    """Return a filter that is true wherever a predicate is, or None."""
+    found = arrow_filter(predicate, schema)
+    try:
+        binary = _of_bytes(json.loads(predicate.meta.serialize(format="json")))
+    except (ValueError, TypeError, pl.exceptions.PolarsError):
+        # The form of another version.
+        return found
+    return binary if found is None else found if binary is None else found & binary
+
+
+def _of_bytes(node: Any) -> pc.Expression | None:
+    """Translate comparisons of binary columns, which Polars does not hand to pyarrow."""
+    match node:
+        case {"BinaryExpr": {"left": left, "op": "And" | "Or" as operator, "right": right}}:
+            one, other = _of_bytes(left), _of_bytes(right)
+            if one is None or other is None:
+                return None if operator == "Or" else one if other is None else other
+            return one & other if operator == "And" else one | other
+        case {
+            "BinaryExpr": {"left": {"Column": name}, "op": "Eq", "right": {"Literal": {"Scalar": {"Binary": octets}}}}
+        } | {
+            "BinaryExpr": {"left": {"Literal": {"Scalar": {"Binary": octets}}}, "op": "Eq", "right": {"Column": name}}
+        }:
+            return pc.field(name) == bytes(octets)
+        case {
+            "Function": {
+                "input": [{"Column": name}, {"Literal": {"Scalar": {"Binary": octets}}}],
+                "function": {"BinaryExpr": "Contains" | "StartsWith" | "EndsWith" as function},
+            }
+        }:
+            found: pc.Expression = _FUNCTIONS[function](pc.field(name), bytes(octets))
+            return found
+    return None
+
+
+_FUNCTIONS: dict[str, Any] = {"Contains": pc.match_substring, "StartsWith": pc.starts_with, "EndsWith": pc.ends_with}
 
 
 def arrow_filter(predicate: pl.Expr, schema: pa.Schema) -> pc.Expression | None:

@@ -14,6 +14,7 @@ from kafkalog._loose import STANDARD_INPUT, naming
 from kafkalog._typed_values import fields_of, plan_decoding, refreshed
 from kafkalog.engines.expressions import columns_of, parse
 from kafkalog.engines.regions import Region, region
+from kafkalog.engines.searches import search_arguments
 from kafkalog.options import ReadOptions, decode_arguments, plan_arguments, whole_columns
 from kafkalog.reader import RecordReader, loose_of
 from kafkalog.schema import DEFAULT_COLUMNS, RECORD_COLUMNS, batch_schema, decoded_columns, record_schema
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
     from kafkalog._core import PartitionRange
     from kafkalog._loose import Loose
-    from kafkalog.engines.expressions import Node
     from kafkalog.typing import Layout
 
 # Columns that bounds are derived for. None of them is ever null.
@@ -97,7 +97,7 @@ _COUNTERS = (
 
 @dataclass(frozen=True)
 class Plan:
-    """Ranges that hold every row of a filter, and what the headers of batches in them must say."""
+    """Ranges that hold every row of a filter, what headers of batches in them must say, and what is searched for."""
 
     ranges: list[PartitionRange]
     total: int
@@ -152,15 +152,6 @@ class Source:
             return self._decoded_schema([*names, *decoded_columns(self.options.decode)], "binary")
         return record_schema(names, timestamp_unit=self.options.timestamp_unit)
 
-    def _parsed(self, condition: pc.Expression) -> Node | None:
-        """Read a filter; None if it cannot be read."""
-        tree = parse(condition, self.plain_schema)
-        if tree is None and self.options.decode is not None:
-            # Substrait lacks some types, which may be those of a column that the filter does not name.
-            plain = record_schema(self.plain_schema.names[: len(RECORD_COLUMNS)])
-            tree = parse(condition, plain)
-        return tree
-
     @cached_property
     def _loose(self) -> Loose | None:
         return loose_of(self.paths[0], self.options) if len(self.paths) == 1 else None
@@ -190,7 +181,7 @@ class Source:
         total = sum(each.bytes for each in ranges)
         # An unknown topic has no value to compare with bounds.
         is_bounded = self._loose is None or not self._loose.is_segment
-        tree = self._parsed(condition) if condition is not None and is_bounded else None
+        tree = parse(condition, self.plain_schema) if condition is not None and is_bounded else None
         if tree is None:
             return Plan(_not_empty(ranges), total, condition=condition)
         is_records = not self.is_batches
@@ -208,11 +199,12 @@ class Source:
             if not any(place.is_empty for place in places):
                 found.setdefault(places, []).append(each)
                 regions.append(within)
+        found_by = search_arguments(tree, self._searched()) if is_records and not self.options.is_search else {}
         is_exact = is_records and all(each.is_exact and each.bounds.keys() <= _EXACT for each in regions)
         return Plan(
             self._narrowed(found, arguments),
             total,
-            self._headers(regions) if is_records else {},
+            {**self._headers(regions), **found_by} if is_records else {},
             None if is_exact else condition,
         )
 
@@ -221,7 +213,7 @@ class Source:
         wanted = dict.fromkeys(names)
         for condition in conditions:
             if condition is not None:
-                tree = self._parsed(condition)
+                tree = parse(condition, self.plain_schema)
                 named = [(name,) for name in self.plain_schema.names] if tree is None else sorted(columns_of(tree))
                 wanted |= dict.fromkeys(".".join(each) for each in named)
         # A column that is wanted as a whole has its fields.
@@ -253,7 +245,7 @@ class Source:
             arguments["decoding"] = current.projected(**{**own, **fields})
         if batch_rows is not None:
             arguments["batch_rows"] = min(self.options.batch_rows, batch_rows)
-        return RecordReader(_core.scan_ranges(plan.ranges, **arguments, **plan.headers), self._loose)
+        return RecordReader(_core.scan_ranges(plan.ranges, **{**arguments, **plan.headers}), self._loose)
 
     def _narrowed(
         self, found: dict[tuple[Interval, Interval], list[PartitionRange]], arguments: dict[str, Any]
@@ -291,6 +283,12 @@ class Source:
             return {}
         after = latest + self.max_disorder_ms + 1
         return {"ending_timestamp": after} if 0 <= after <= _MAX_INT64 else {}
+
+    def _searched(self) -> list[str]:
+        """Return the columns whose bytes the core may search: not those that are decoded."""
+        import pyarrow as pa
+
+        return [name for name in ("key", "value") if pa.types.is_binary(self.plain_schema.field(name).type)]
 
     def _headers(self, regions: list[Region]) -> dict[str, Any]:
         """Return what the headers of all batches must say: around what each partition's must."""
