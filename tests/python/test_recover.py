@@ -243,6 +243,7 @@ def test_the_writer_recovers_by_itself(tmp_path: Path) -> None:
 def test_into_a_new_directory(tmp_path: Path) -> None:
     folder = crashed(tmp_path / "logs")
     before = digests(tmp_path / "logs")
+    assert kafkalog.recover(folder.parent, out=tmp_path / "mended", dry_run=True).out is None
     report = kafkalog.recover(folder.parent, out=tmp_path / "mended")
     assert report.out == str(tmp_path / "mended")
     assert digests(tmp_path / "logs") == before

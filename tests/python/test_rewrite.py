@@ -312,7 +312,11 @@ def test_what_goes_is_found_in_batches_that_overlap(tmp_path: Path, last: int) -
     folder.mkdir(parents=True)
     (folder / f"{0:020}.log").write_bytes(b"".join(batches))
     out = tmp_path / "out"
+    before = tmp_path.stat().st_mtime_ns
     counted = kafkalog.rewrite(tmp_path / "data", out, drop_keys=["x"], on_corrupt="skip", dry_run=True)
+    assert tmp_path.stat().st_mtime_ns == before, "a dry run makes nothing, not even for a while"
+    # What a killed run left.
+    (tmp_path / ".out.copy-of-t-0" / "t-0").mkdir(parents=True)
     done = kafkalog.rewrite(tmp_path / "data", out, drop_keys=["x"], on_corrupt="skip")
     assert [row["offset"] for row in rows_of(out / "t-0")] == [0, 4, 6, 8, *({last} - {9})]
     assert counted.partitions[0].records_dropped == done.partitions[0].records_dropped == 4

@@ -7,6 +7,7 @@ has appended meanwhile. A task costs about 20 ms of its slot whatever it reads, 
 from __future__ import annotations
 
 import json
+import os
 import zlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -59,9 +60,13 @@ class Split:
 
     def to_json(self) -> str:
         """Serialize the split as one line of ASCII."""
-        value = {
+        read = self.read.changed()
+        if self.read.containing is not None:
+            # JSON has no bytes: a character for each.
+            read["containing"] = os.fsencode(self.read.containing).decode("latin-1")
+        value: dict[str, Any] = {
             "ranges": [each.to_json() for each in self.ranges],
-            "read": self.read.changed(),
+            "read": read,
             "fail_on_data_loss": self.fail_on_data_loss,
         }
         if self.decoding is not None:
@@ -74,10 +79,12 @@ class Split:
         from kafkalog import _core
 
         found: dict[str, Any] = json.loads(text)
-        decoding = found.get("decoding")
+        decoding, read = found.get("decoding"), found["read"]
+        if "containing" in read:
+            read["containing"] = read["containing"].encode("latin-1")
         return cls(
             tuple(_core.range_from_json(each) for each in found["ranges"]),
-            ReadOptions(**found["read"]),
+            ReadOptions(**read),
             found["fail_on_data_loss"],
             None if decoding is None else _core.decoding_from_json(decoding),
         )

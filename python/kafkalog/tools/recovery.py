@@ -115,7 +115,7 @@ def recover(
         producer_id_expiration_ms=_arguments.integer("producer_id_expiration_ms", producer_id_expiration_ms, 1),
         clock=lambda: now_ms,
     )
-    return from_core(RecoveryReport, found, out=target)
+    return from_core(RecoveryReport, found, out=None if dry_run else target)
 
 
 @renamed("out", level="kafka_version")

@@ -6,6 +6,8 @@ import dataclasses
 import errno
 import json
 import os
+import shutil
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,7 +28,7 @@ from kafkalog.tools.soundness import UNFINISHED, checked, way_out
 from kafkalog.tools.topic_settings import topic_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from datetime import datetime
 
     from kafkalog.config import Config
@@ -287,9 +289,7 @@ def _found_in(
         dropped = record_filter.of(log, on_corrupt, count=count)
         if dropped.overlaps:
             # Of batches that overlap, reading keeps the first and salvage most: what will be written is read.
-            beside = Path(target).absolute()
-            with TemporaryDirectory(prefix=f".{beside.name}-", dir=beside.parent) as copy:
-                kept = Path(copy, Path(log.path).name)
+            with _copy_of(log, None if count else target) as kept:
                 recover(log.path, out=kept, salvage=True)
                 dropped = record_filter.of(PartitionLog(kept), "raise", count=count)
         found[Path(log.path).name] = dropped
@@ -297,6 +297,25 @@ def _found_in(
         if tell is not None and total and (record_filter.asks_records or count):
             tell("read", read, total)
     return found
+
+
+@contextmanager
+def _copy_of(log: PartitionLog, target: str | None) -> Iterator[Path]:
+    """Give a place for a copy of a partition: beside a result, where there is room, or for a dry run elsewhere."""
+    name = Path(log.path).name
+    if target is None:
+        with TemporaryDirectory(prefix="kafkalog-") as made:
+            yield Path(made, name)
+        return
+    beside = Path(target).absolute()
+    # Always the same: the next run finds what a killed one left.
+    folder = beside.with_name(f".{beside.name}.copy-of-{name}")
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        folder.mkdir(parents=True)
+        yield folder / name
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def manifest_of(target: Path) -> Path:
