@@ -257,18 +257,14 @@ def scan_ranges(
     producer_ids: tuple[int, int] | None = None,
     magics: tuple[int, int] | None = None,
 ) -> RecordStream: ...
-def plan_decoding_of(
+def find_schemas_of(
     ranges: list[PartitionRange],
     paths: list[str],
     *,
-    sides: str,
     log_dirs: list[str] | None = None,
     given: list[_Given] | None = None,
-    reader: int | str | None = None,  # latest
-    readers: dict[str, int | str] | None = None,
-    decode_as: str = "struct",
-    on_undecoded: str = "raise",
-) -> Decoding: ...
+    on_corrupt: _OnCorrupt = "raise",
+) -> FoundSchemas: ...
 def decoding_from_json(json: str) -> Decoding: ...
 def check_search(containing: bytes | None, matching: str | None, search_in: Sequence[str]) -> None: ...
 def scan_batch_ranges(
@@ -282,14 +278,22 @@ class Decoding:
     def to_json(self) -> str: ...
     def __reduce__(self) -> tuple[Any, tuple[str]]: ...
     def projected(self, *, key: list[list[str]] | None = None, value: list[list[str]] | None = None) -> Decoding: ...
-    def refreshed(
+
+@final
+class FoundSchemas:
+    """The schemas for a scan; frozen."""
+
+    def plan(
         self,
-        ranges: list[PartitionRange],
-        paths: list[str],
+        topics: list[str],
         *,
-        log_dirs: list[str] | None = None,
-        given: list[_Given] | None = None,
+        sides: str,
+        reader: int | str | None = None,  # latest
+        readers: dict[str, int | str] | None = None,
+        decode_as: str = "struct",
+        on_undecoded: str = "raise",
     ) -> Decoding: ...
+    def refresh(self, decoding: Decoding) -> Decoding: ...
 
 @final
 class LogDir:
@@ -592,14 +596,33 @@ def rebuild_indexes(
 
 @final
 class RecordText:
-    def __new__(cls, template: str | None = None, *, null: str = "", is_json_text: bool = False) -> RecordText: ...
+    def __new__(
+        cls, template: str | None = None, *, null: str = "", is_json_text: bool = False, errors_of: str = ""
+    ) -> RecordText: ...
     @property
     def columns(self) -> list[str]: ...
-    def of(self, batch: object) -> bytes: ...
+    def of(self, batch: object, rows: list[int] | None = None) -> bytes: ...
+
+@final
+class PrintedSearch:
+    """A search in records as they are printed; frozen."""
+
+    def __new__(
+        cls,
+        *,
+        containing: bytes | None = None,
+        matching: str | None = None,
+        search_in: Sequence[str],
+        is_inverted: bool = False,
+        is_json_text: bool = False,
+    ) -> PrintedSearch: ...
+    def rows(self, batch: object) -> list[int]: ...
 
 @final
 class RowText:
-    def __new__(cls, form: Literal["jsonl", "csv", "tsv"], *, text: bool = False) -> RowText: ...
+    def __new__(
+        cls, form: Literal["jsonl", "csv", "tsv"], *, text: bool = False, json: Sequence[str] = ()
+    ) -> RowText: ...
     def of(self, batch: object) -> bytes: ...
 
 @final

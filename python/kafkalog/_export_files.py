@@ -16,7 +16,7 @@ from kafkalog import _core
 from kafkalog._encoding import BESIDE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -106,9 +106,11 @@ def interruptible() -> Iterator[None]:
 class Files:
     """Writes files of one format."""
 
-    def __init__(self, form: str, *, overwrite: bool, text: bool, compression: str | None = None) -> None:
+    def __init__(
+        self, form: str, *, overwrite: bool, text: bool, compression: str | None = None, json: Sequence[str] = ()
+    ) -> None:
         self.count = 0
-        self._form, self._overwrite, self._text = form, overwrite, text
+        self._form, self._overwrite, self._text, self._json = form, overwrite, text, json
         self._compression = compression or COMPRESSIONS[form][0]
 
     @property
@@ -126,7 +128,7 @@ class Files:
         writer: _Writer = (
             _Ipc(sink, schema, self._compression, stream=True)
             if self._form == "arrow"
-            else _Text(sink, schema, self._form, text=self._text, compressed=self._compression == "gzip")
+            else self._text_writer(sink, schema)
         )
         for batch in batches:
             writer.write_batch(batch)
@@ -186,7 +188,11 @@ class Files:
             return _Parquet(sink, schema, self._compression)
         if self._form == "arrow":
             return _Ipc(sink, schema, self._compression)
-        return _Text(sink, schema, self._form, text=self._text, compressed=self._compression == "gzip")
+        return self._text_writer(sink, schema)
+
+    def _text_writer(self, sink: BinaryIO, schema: pa.Schema) -> _Text:
+        is_packed = self._compression == "gzip"
+        return _Text(sink, schema, self._form, text=self._text, compressed=is_packed, json=self._json)
 
 
 # Python opens the files: pyarrow does not accept paths that are not UTF-8.
@@ -206,8 +212,33 @@ def _named(target: Path) -> Iterator[None]:
 # would build a dictionary of each row group and give it up.
 _RISING = ("offset", "timestamp")
 _DISTINCT = (*_RISING, "value")
-# Nested columns whose values repeat.
-_PATHS = {"headers": "headers.list.element.key"}
+
+
+def _repeating(field: pa.Field[Any]) -> list[str]:
+    """Return the paths of a column's values that may repeat."""
+    import pyarrow as pa
+
+    if field.name == "headers":
+        return ["headers.list.element.key"]
+    is_plain = not pa.types.is_nested(field.type)
+    return [] if field.name in _DISTINCT and is_plain else _leaves(field.name, field.type)
+
+
+def _leaves(path: str, kind: Any) -> list[str]:
+    import pyarrow as pa
+
+    if pa.types.is_struct(kind):
+        if not kind.num_fields:
+            raise ValueError(
+                f"Parquet has no record without fields, which {path} is; --format arrow or jsonl has, and so has "
+                "--decode-as json"
+            )
+        return [leaf for field in kind for leaf in _leaves(f"{path}.{field.name}", field.type)]
+    if pa.types.is_list(kind):
+        return _leaves(f"{path}.list.element", kind.value_type)
+    if pa.types.is_map(kind):
+        return [f"{path}.key_value.key", *_leaves(f"{path}.key_value.value", kind.item_type)]
+    return [path]
 
 
 class _Parquet:
@@ -219,7 +250,7 @@ class _Parquet:
         import pyarrow.parquet as pq
 
         self._file = sink
-        repeating = [_PATHS.get(name, name) for name in schema.names if name not in _DISTINCT]
+        repeating = [path for field in schema for path in _repeating(field)]
         self._writer = pq.ParquetWriter(
             self._file,
             schema,
@@ -282,7 +313,9 @@ def _columns(schema: pa.Schema, *, text: bool) -> list[str]:
 class _Text:
     """JSON lines with times as ISO 8601, or CSV (RFC 4180) or TSV with a header line; compressed on request."""
 
-    def __init__(self, sink: BinaryIO, schema: pa.Schema, form: str, *, text: bool, compressed: bool) -> None:
+    def __init__(
+        self, sink: BinaryIO, schema: pa.Schema, form: str, *, text: bool, compressed: bool, json: Sequence[str]
+    ) -> None:
         self._file = self._packed = sink
         if compressed:
             import gzip
@@ -290,7 +323,7 @@ class _Text:
             # No name and no time in the header: the same records give the same bytes.
             packed = gzip.GzipFile("", "wb", _GZIP_LEVEL, self._file, mtime=0)
             self._packed = cast("BinaryIO", packed)
-        self._rows = _core.RowText(form, text=text)  # type: ignore[arg-type]  # one of TEXT_FORMATS
+        self._rows = _core.RowText(form, text=text, json=json)  # type: ignore[arg-type]  # one of TEXT_FORMATS
         if form != "jsonl":
             separator, end = (",", "\r\n") if form == "csv" else ("\t", "\n")
             self._packed.write(f"{separator.join(_columns(schema, text=text))}{end}".encode())

@@ -143,20 +143,38 @@ def fields_of(columns: Iterable[str] | None) -> dict[str, list[list[str]]]:
     return found
 
 
-def plan_decoding(ranges: list[_core.PartitionRange], paths: list[str], options: ReadOptions) -> _core.Decoding | None:
-    """Choose the schemas for planned ranges; None if nothing is decoded."""
+def sides_of(decode: str | None) -> tuple[str, ...]:
+    """Return the columns that are decoded."""
+    return ("key", "value") if decode == "both" else () if decode is None else (decode,)
+
+
+def json_columns(options: ReadOptions) -> tuple[str, ...]:
+    """Return the columns of text that is JSON."""
+    return sides_of(options.decode) if options.decode_as == "json" else ()
+
+
+def find_schemas(ranges: list[_core.PartitionRange], paths: list[str], options: ReadOptions) -> _core.FoundSchemas:
+    """Read the schemas for planned ranges."""
+    return _core.find_schemas_of(ranges, paths, on_corrupt=options.on_corrupt, **_source(options))
+
+
+def plan_decoding(
+    ranges: list[_core.PartitionRange],
+    paths: list[str],
+    options: ReadOptions,
+    found: _core.FoundSchemas | None = None,
+) -> _core.Decoding | None:
+    """Choose the schemas for planned ranges, of those that were found before; None if nothing is decoded."""
     if options.decode is None:
         return None
     reader: Any = options.reader_schema
-    planned = _core.plan_decoding_of(
-        ranges,
-        paths,
+    planned = (found or find_schemas(ranges, paths, options)).plan(
+        [each.topic for each in ranges],
         sides=options.decode,
         reader=None if isinstance(reader, dict) else _reader_text(reader),
         readers={topic: _reader_text(each) for topic, each in reader.items()} if isinstance(reader, dict) else None,
         decode_as=options.decode_as,
         on_undecoded=options.on_undecoded,
-        **_source(options),
     )
     return planned.projected(**fields_of(options.columns))
 
@@ -165,7 +183,7 @@ def refreshed(
     decoding: _core.Decoding, ranges: list[_core.PartitionRange], paths: list[str], options: ReadOptions
 ) -> _core.Decoding:
     """Return the same, with the schemas that were registered since."""
-    return decoding if isinstance(options.schemas, dict) else decoding.refreshed(ranges, paths, **_source(options))
+    return decoding if isinstance(options.schemas, dict) else find_schemas(ranges, paths, options).refresh(decoding)
 
 
 def _source(options: ReadOptions) -> dict[str, Any]:

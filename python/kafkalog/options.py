@@ -60,8 +60,11 @@ def _pattern(name: str, given: Any) -> str | None:
 
 
 def _columns(_: str, given: Any) -> tuple[str, ...] | None:
-    if given == "*":
-        return _RECORD_COLUMN_NAMES
+    return _RECORD_COLUMN_NAMES if given == "*" else column_names(given)
+
+
+def column_names(given: Any) -> tuple[str, ...] | None:
+    """Check names of columns, and of fields of decoded ones."""
     valid = (*_RECORD_COLUMN_NAMES, *_DECODED_COLUMN_NAMES)
     found = _arguments.names("columns", given)
     nested = [name for name in found or () if name.startswith(("key.", "value."))]
@@ -109,7 +112,7 @@ def _plan(check: _Check) -> dict[str, Any]:
 
 
 def _typed(check: _Check) -> dict[str, Any]:
-    """Describe an option of decoded keys and values, for ``_core.plan_decoding_of``."""
+    """Describe an option of decoded keys and values, for ``_core.FoundSchemas``."""
     return {"check": check, "is_plan": False, "is_decode": False}
 
 

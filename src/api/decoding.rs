@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
+use crate::scan::lost::LostRange;
 use crate::scan::range::PartitionRange;
 use crate::segment::skipping::OnCorrupt;
 use crate::tables::schemas::{plan, replay};
@@ -76,41 +77,50 @@ pub enum SchemaSource {
     Given(Vec<GivenSchema>),
 }
 
-/// Plans how the keys and values of `ranges` are decoded, which were found in `paths`.
-///
-/// # Errors
-/// `InvalidArgument` where schemas are missing or cannot be used; what reading `_schemas` finds.
-pub(crate) fn plan_decoding(
-    paths: &[PathBuf],
-    ranges: &[PartitionRange],
-    source: &SchemaSource,
-    request: &DecodeRequest,
-) -> Result<Decoding> {
-    let schemas = schemas_of(paths, ranges, source)?;
-    let mut topics: Vec<&str> = ranges.iter().map(|range| range.topic.as_str()).collect();
-    topics.sort_unstable();
-    topics.dedup();
-    Decoding::plan(schemas, &topics, request)
+/// The schemas for a scan.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FoundSchemas {
+    schemas: Schemas,
+    /// Ranges of their topic that were skipped as damaged.
+    lost: Vec<LostRange>,
 }
 
-/// The same reader schemas with the schemas that there are now.
-///
-/// # Errors
-/// As [`plan_decoding`].
-pub(crate) fn refresh_decoding(
-    decoding: &Decoding,
-    paths: &[PathBuf],
-    ranges: &[PartitionRange],
-    source: &SchemaSource,
-) -> Result<Decoding> {
-    decoding.refreshed(schemas_of(paths, ranges, source)?)
+impl FoundSchemas {
+    /// Plans how the keys and values of `topics` are decoded.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where schemas are missing or cannot be used.
+    pub(crate) fn plan<'a>(
+        self,
+        topics: impl IntoIterator<Item = &'a str>,
+        request: &DecodeRequest,
+    ) -> Result<Decoding> {
+        let mut topics: Vec<&str> = topics.into_iter().collect();
+        topics.sort_unstable();
+        topics.dedup();
+        let decoding = Decoding::plan(self.schemas, &topics, request)?;
+        Ok(decoding.without(self.lost))
+    }
+
+    /// The same reader schemas with these schemas.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a reader schema that cannot be used.
+    pub(crate) fn refresh(self, decoding: &Decoding) -> Result<Decoding> {
+        Ok(decoding.refreshed(self.schemas)?.without(self.lost))
+    }
 }
 
-fn schemas_of(
+/// Finds the schemas for `ranges`, which were found in `paths`.
+///
+/// # Errors
+/// `InvalidArgument` for log dirs without schemas, and ids that are none; what reading `_schemas` finds.
+pub(crate) fn find_schemas(
     paths: &[PathBuf],
     ranges: &[PartitionRange],
     source: &SchemaSource,
-) -> Result<Schemas> {
+    on_corrupt: OnCorrupt,
+) -> Result<FoundSchemas> {
     Ok(match source {
         SchemaSource::Beside => {
             let folders = || ranges.iter().map(|range| range.folder.path());
@@ -120,7 +130,7 @@ fn schemas_of(
             let mut dirs: Vec<&Path> = beside.chain(given.map(PathBuf::as_path)).collect();
             dirs.sort_unstable();
             dirs.dedup();
-            replayed(dirs.into_iter().filter(|dir| holds(dir)))?
+            replayed(dirs.into_iter().filter(|dir| holds(dir)), on_corrupt)?
         }
         SchemaSource::LogDirs(dirs) => {
             if let Some(other) = dirs.iter().find(|dir| !holds(dir)) {
@@ -129,7 +139,7 @@ fn schemas_of(
                     other.display()
                 )));
             }
-            replayed(dirs.iter().map(PathBuf::as_path))?
+            replayed(dirs.iter().map(PathBuf::as_path), on_corrupt)?
         }
         SchemaSource::Given(given) => {
             let mut schemas = Schemas::default();
@@ -145,7 +155,10 @@ fn schemas_of(
                 let kind = kind.unwrap_or_else(|| SchemaKind::guess(&each.text));
                 schemas.give(to, kind, &each.text, each.imports.clone());
             }
-            schemas
+            FoundSchemas {
+                schemas,
+                lost: Vec::new(),
+            }
         }
     })
 }
@@ -155,11 +168,18 @@ fn holds(dir: &Path) -> bool {
     dir.join(format!("{TOPIC}-0")).is_dir()
 }
 
-fn replayed<'a>(dirs: impl Iterator<Item = &'a Path>) -> Result<Schemas> {
+fn replayed<'a>(
+    dirs: impl Iterator<Item = &'a Path>,
+    on_corrupt: OnCorrupt,
+) -> Result<FoundSchemas> {
     let dirs: Vec<_> = dirs.map(Path::to_owned).collect();
     if dirs.is_empty() {
-        return Ok(Schemas::default());
+        return Ok(FoundSchemas::default());
     }
-    let ranges = plan(&dirs, TOPIC, OnCorrupt::Raise, true)?;
-    Ok(replay(ranges, OnCorrupt::Raise, false)?.schemas)
+    let ranges = plan(&dirs, TOPIC, on_corrupt, true)?;
+    let replayed = replay(ranges, on_corrupt, false)?;
+    Ok(FoundSchemas {
+        schemas: replayed.schemas,
+        lost: replayed.lost,
+    })
 }

@@ -137,6 +137,17 @@ impl Request {
         }
     }
 
+    /// What was skipped as damaged to plan it.
+    fn lost(&self) -> Vec<LostRange> {
+        match self {
+            Self::Records { columns, .. } => {
+                let decoding = columns.decoding.as_ref();
+                decoding.map_or_else(Vec::new, |decoding| decoding.lost.clone())
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// The schema of its record batches.
     pub(crate) fn schema(&self) -> SchemaRef {
         match self {
@@ -260,12 +271,12 @@ impl RecordReader {
         Self {
             schema: request.schema(),
             remaining: request.limit(),
+            lost: request.lost(),
             returned: 0,
             state: OpenScan::Planned(request),
             metrics: Default::default(),
             decoded: DecodeCounts::default(),
             refused: Arc::default(),
-            lost: Vec::new(),
         }
     }
 

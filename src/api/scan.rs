@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::absolute_all;
 use super::decoding::{
-    Decode, DecodeAs, DecodeRequest, OnUndecoded, ReaderSchema, SchemaSource, plan_decoding,
+    Decode, DecodeAs, DecodeRequest, OnUndecoded, ReaderSchema, SchemaSource, find_schemas,
 };
 use super::reader::{RecordReader, Request};
 use crate::arrow::schema::{Column, ColumnOptions, Layout, TimestampUnit};
@@ -330,9 +330,11 @@ impl ScanOptions {
             Some(names) => Column::parse_all(&names)?,
             None => Column::defaults().to_vec(),
         };
-        let (request, schemas) = (&self.request, &self.schemas);
-        let is_decoded = request.key || request.value;
-        let decoding = is_decoded.then(|| plan_decoding(paths, ranges, schemas, request));
+        let (request, on_corrupt) = (&self.request, self.read.on_corrupt);
+        let decoding = (request.key || request.value).then(|| {
+            let found = find_schemas(paths, ranges, &self.schemas, on_corrupt)?;
+            found.plan(ranges.iter().map(|range| range.topic.as_str()), request)
+        });
         let options = ColumnOptions {
             columns,
             decoding: decoding.transpose()?.map(Arc::new),

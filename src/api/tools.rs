@@ -9,6 +9,7 @@ pub(crate) use crate::tools::dump::{Options as DumpOptions, PrintedAs, dump};
 pub(crate) use crate::tools::explain::table::table as segments_table;
 pub(crate) use crate::tools::explain::usage::usage;
 pub(crate) use crate::tools::explain::{ExplainOptions, explain};
+pub(crate) use crate::tools::printed_search::PrintedSearch;
 pub(crate) use crate::tools::progress::Progress;
 pub(crate) use crate::tools::query::{
     Description, MAX_THREADS, OffsetSpec, PartitionStatistics, query_each,

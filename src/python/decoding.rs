@@ -15,9 +15,10 @@ use pyo3::prelude::*;
 use super::errors::into_py;
 use super::interrupt;
 use super::range::{PyPartitionRange, ranges_of};
+use super::reader::on_corrupt_of;
 use crate::api::decoding::{
-    DecodeAs, DecodeRequest, Decoding, GivenSchema, OnUndecoded, ReaderSchema, SchemaFor,
-    SchemaKind, SchemaSource, Side, plan_decoding, refresh_decoding,
+    DecodeAs, DecodeRequest, Decoding, FoundSchemas, GivenSchema, OnUndecoded, ReaderSchema,
+    SchemaFor, SchemaKind, SchemaSource, Side, find_schemas,
 };
 
 /// Decoding of a scan's keys and values, with all schemas for it.
@@ -50,48 +51,76 @@ impl From<ReaderArgument> for ReaderSchema {
     }
 }
 
-/// Chooses schemas for the topics of `ranges`, which were found in `paths`.
+/// The schemas for a scan.
+#[pyclass(name = "FoundSchemas", frozen, module = "kafkalog._core")]
+pub(super) struct PyFoundSchemas(FoundSchemas);
+
+/// Finds the schemas for `ranges`, which were found in `paths`.
 #[pyfunction]
-#[pyo3(signature = (ranges, paths, *, sides, log_dirs=None, given=None, reader=None, readers=None, decode_as="struct",
-                    on_undecoded="raise"))]
-#[expect(
-    clippy::too_many_arguments,
-    reason = "keyword arguments of one Python function"
-)]
-pub(super) fn plan_decoding_of(
+#[pyo3(signature = (ranges, paths, *, log_dirs=None, given=None, on_corrupt="raise"))]
+pub(super) fn find_schemas_of(
     py: Python<'_>,
     ranges: Vec<Py<PyPartitionRange>>,
     paths: Vec<PathBuf>,
-    sides: &str,
     log_dirs: Option<Vec<PathBuf>>,
     given: Option<Vec<Given>>,
-    reader: Option<ReaderArgument>,
-    readers: Option<BTreeMap<String, ReaderArgument>>,
-    decode_as: &str,
-    on_undecoded: &str,
-) -> PyResult<PyDecoding> {
-    let readers = readers.unwrap_or_default().into_iter();
-    let request = DecodeRequest {
-        key: matches!(sides, "key" | "both"),
-        value: matches!(sides, "value" | "both"),
-        reader: reader.map(Into::into).unwrap_or_default(),
-        readers: readers
-            .map(|(topic, reader)| (topic, reader.into()))
-            .collect(),
-        decode_as: match decode_as {
-            "json" => DecodeAs::Json,
-            _ => DecodeAs::Struct,
-        },
-        on_undecoded: match on_undecoded {
-            "null" => OnUndecoded::Null,
-            "skip" => OnUndecoded::Skip,
-            _ => OnUndecoded::Raise,
-        },
-    };
-    let source = source_of(log_dirs, given)?;
-    let ranges = ranges_of(&ranges);
-    let planned = interrupt::detach(py, || plan_decoding(&paths, &ranges, &source, &request))?;
-    Ok(PyDecoding(Arc::new(planned)))
+    on_corrupt: &str,
+) -> PyResult<PyFoundSchemas> {
+    let (source, ranges) = (source_of(log_dirs, given)?, ranges_of(&ranges));
+    let on_corrupt = on_corrupt_of(on_corrupt)?;
+    let find = || find_schemas(&paths, &ranges, &source, on_corrupt);
+    Ok(PyFoundSchemas(interrupt::detach(py, find)?))
+}
+
+#[pymethods]
+impl PyFoundSchemas {
+    /// Chooses schemas for the keys and values of `topics`.
+    #[pyo3(signature = (topics, *, sides, reader=None, readers=None, decode_as="struct", on_undecoded="raise"))]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "keyword arguments of one Python function"
+    )]
+    fn plan(
+        &self,
+        py: Python<'_>,
+        topics: Vec<String>,
+        sides: &str,
+        reader: Option<ReaderArgument>,
+        readers: Option<BTreeMap<String, ReaderArgument>>,
+        decode_as: &str,
+        on_undecoded: &str,
+    ) -> PyResult<PyDecoding> {
+        let readers = readers.unwrap_or_default().into_iter();
+        let request = DecodeRequest {
+            key: matches!(sides, "key" | "both"),
+            value: matches!(sides, "value" | "both"),
+            reader: reader.map(Into::into).unwrap_or_default(),
+            readers: readers
+                .map(|(topic, reader)| (topic, reader.into()))
+                .collect(),
+            decode_as: match decode_as {
+                "json" => DecodeAs::Json,
+                _ => DecodeAs::Struct,
+            },
+            on_undecoded: match on_undecoded {
+                "null" => OnUndecoded::Null,
+                "skip" => OnUndecoded::Skip,
+                _ => OnUndecoded::Raise,
+            },
+        };
+        let plan = || {
+            self.0
+                .clone()
+                .plan(topics.iter().map(String::as_str), &request)
+        };
+        Ok(PyDecoding(Arc::new(interrupt::detach(py, plan)?)))
+    }
+
+    /// The same reader schemas with these schemas.
+    fn refresh(&self, py: Python<'_>, decoding: &PyDecoding) -> PyResult<PyDecoding> {
+        let refresh = || self.0.clone().refresh(&decoding.0);
+        Ok(PyDecoding(Arc::new(interrupt::detach(py, refresh)?)))
+    }
 }
 
 fn source_of(log_dirs: Option<Vec<PathBuf>>, given: Option<Vec<Given>>) -> PyResult<SchemaSource> {
@@ -155,21 +184,5 @@ impl PyDecoding {
             own = own.projected(side, &fields).map_err(into_py)?;
         }
         Ok(Self(Arc::new(own)))
-    }
-
-    /// The same with the schemas that there are now.
-    #[pyo3(signature = (ranges, paths, *, log_dirs=None, given=None))]
-    fn refreshed(
-        &self,
-        py: Python<'_>,
-        ranges: Vec<Py<PyPartitionRange>>,
-        paths: Vec<PathBuf>,
-        log_dirs: Option<Vec<PathBuf>>,
-        given: Option<Vec<Given>>,
-    ) -> PyResult<Self> {
-        let (source, ranges) = (source_of(log_dirs, given)?, ranges_of(&ranges));
-        let refreshed =
-            interrupt::detach(py, || refresh_decoding(&self.0, &paths, &ranges, &source))?;
-        Ok(Self(Arc::new(refreshed)))
     }
 }

@@ -31,11 +31,11 @@ mod _core {
     use pyo3::prelude::{Bound, PyModule, PyModuleMethods, PyResult};
 
     #[pymodule_export]
-    use super::cat::{PyRecordText, PyRowText};
+    use super::cat::{PyPrintedSearch, PyRecordText, PyRowText};
     #[pymodule_export]
     use super::chunks::{PyChunkReader, decompress_sizes};
     #[pymodule_export]
-    use super::decoding::{PyDecoding, decoding_from_json, plan_decoding_of};
+    use super::decoding::{PyDecoding, PyFoundSchemas, decoding_from_json, find_schemas_of};
     #[pymodule_export]
     use super::dump::dump;
     #[pymodule_export]

@@ -13,24 +13,14 @@
 //!
 //! Source: kcat's `format.c` and `json.c`.
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::{Int32Type, Int64Type, TimestampMillisecondType};
-use arrow_array::{
-    Array, ArrayRef, BinaryViewArray, Int32Array, Int64Array, RecordBatch, StringViewArray,
-    TimestampMillisecondArray,
-};
-use arrow_buffer::OffsetBuffer;
-use arrow_schema::DataType;
+use arrow_array::{Array as _, RecordBatch};
 
-use super::cell_text::{can_show, put_cell};
-use crate::arrow::schema::{Column, ColumnOptions, Layout};
+use super::record_cells::Cell;
+use crate::arrow::schema::Column;
 use crate::error::{Error, Result};
 use crate::format::put::Put;
 use crate::tables::json::{put_base64_string, put_text_string};
 use crate::types::TimestampType;
-
-/// End of the name of a field for bytes that are not UTF-8.
-const BASE64: &str = "Base64";
 
 /// The columns of the JSON, as [`put_json`] takes them.
 const ENVELOPE: [Column; 8] = [
@@ -53,6 +43,8 @@ pub(crate) struct RecordText {
     null: Vec<u8>,
     /// Decoded keys and values are JSON text, and not of the type of a schema.
     is_json_text: bool,
+    /// Names of the fields for the columns after [`ENVELOPE`].
+    error_names: Vec<&'static str>,
 }
 
 #[derive(Debug)]
@@ -79,12 +71,24 @@ impl RecordText {
             shape: Shape::Json,
             null: Vec::new(),
             is_json_text: false,
+            error_names: Vec::new(),
         }
     }
 
     /// The same, for decoded keys and values that are JSON text.
     pub(crate) const fn of_json_text(mut self, is_json_text: bool) -> Self {
         self.is_json_text = is_json_text;
+        self
+    }
+
+    /// The same; as JSON, with a field that says why the key, or the value, is not decoded.
+    pub(crate) fn with_errors(mut self, key: bool, value: bool) -> Self {
+        if let Shape::Json = self.shape {
+            self.columns.extend(key.then_some(Column::KeyError));
+            self.columns.extend(value.then_some(Column::ValueError));
+            self.error_names.extend(key.then_some("keyError"));
+            self.error_names.extend(value.then_some("payloadError"));
+        }
         self
     }
 
@@ -128,6 +132,7 @@ impl RecordText {
             shape: Shape::Format(parts),
             null: null.into(),
             is_json_text: false,
+            error_names: Vec::new(),
         })
     }
 
@@ -137,46 +142,33 @@ impl RecordText {
         &self.columns
     }
 
-    /// The text of all records of `batch`, which has [`RecordText::columns`] in this order, and perhaps others after
-    /// them.
+    /// The text of the records of `batch`, or of these rows of it; the batch has [`RecordText::columns`] in this order, and
+    /// perhaps others after them.
     ///
     /// # Errors
     /// `InvalidArgument` where a column is missing or has another type.
-    pub(crate) fn of(&self, batch: &RecordBatch) -> Result<Vec<u8>> {
-        let layout = ColumnOptions {
-            layout: Layout::View,
-            ..ColumnOptions::default()
-        };
+    pub(crate) fn of(&self, batch: &RecordBatch, rows: Option<&[usize]>) -> Result<Vec<u8>> {
         let mut cells = Vec::with_capacity(self.columns.len());
         for (at, column) in self.columns.iter().enumerate() {
-            let field = column.field(&layout);
-            let found = batch.columns().get(at);
-            // Decoded ones are of any type.
-            let decoded = found.filter(|array| {
-                matches!(column, Column::Key | Column::Value)
-                    && !matches!(array.data_type(), DataType::Binary | DataType::BinaryView)
-                    && can_show(array.data_type())
-            });
-            let array = found.filter(|array| array.data_type().equals_datatype(field.data_type()));
-            let cell = match decoded {
-                Some(array) => Some(Cell::Decoded(array, self.is_json_text)),
-                None => array.and_then(Cell::of),
-            };
-            let cell = cell.ok_or_else(|| {
-                let found = found.map_or_else(|| "none".to_owned(), |a| a.data_type().to_string());
-                let (name, expected) = (field.name(), field.data_type());
+            let array = batch.columns().get(at).ok_or_else(|| {
+                let name = column.name();
                 Error::InvalidArgument(format!(
-                    "column {at} to print: expected '{name}' of type {expected}, found {found}"
+                    "column {at} to print: expected '{name}', found none"
                 ))
             })?;
-            cells.push(cell);
+            cells.push(Cell::try_new(*column, array, self.is_json_text)?);
         }
         let mut text = Vec::new();
-        for row in 0..batch.num_rows() {
-            match &self.shape {
-                Shape::Format(parts) => self.put_parts(parts, &cells, row, &mut text),
-                Shape::Json => put_json(&cells, row, &mut text),
+        let mut put = |row| match &self.shape {
+            Shape::Format(parts) => self.put_parts(parts, &cells, row, &mut text),
+            Shape::Json => put_json(&cells, &self.error_names, row, &mut text),
+        };
+        match rows {
+            Some(rows) => {
+                let known = rows.iter().filter(|&&row| row < batch.num_rows());
+                known.for_each(|&row| put(row));
             }
+            None => (0..batch.num_rows()).for_each(put),
         }
         Ok(text)
     }
@@ -200,119 +192,8 @@ impl RecordText {
     }
 }
 
-/// A column of one batch.
-enum Cell<'a> {
-    Bytes(&'a BinaryViewArray),
-    Text(&'a StringViewArray),
-    Int(&'a Int32Array),
-    Long(&'a Int64Array),
-    Time(&'a TimestampMillisecondArray),
-    Headers(HeaderCells<'a>),
-    /// A decoded key or value, and whether it is JSON text.
-    Decoded(&'a ArrayRef, bool),
-}
-
-/// Of each record a list of keys and values.
-struct HeaderCells<'a> {
-    lists: &'a dyn Array,
-    offsets: &'a OffsetBuffer<i32>,
-    keys: &'a StringViewArray,
-    values: &'a BinaryViewArray,
-}
-
-impl<'a> Cell<'a> {
-    fn of(array: &'a ArrayRef) -> Option<Self> {
-        if let Some(bytes) = array.as_binary_view_opt() {
-            return Some(Self::Bytes(bytes));
-        }
-        if let Some(text) = array.as_string_view_opt() {
-            return Some(Self::Text(text));
-        }
-        if let Some(numbers) = array.as_primitive_opt::<Int32Type>() {
-            return Some(Self::Int(numbers));
-        }
-        if let Some(numbers) = array.as_primitive_opt::<Int64Type>() {
-            return Some(Self::Long(numbers));
-        }
-        if let Some(times) = array.as_primitive_opt::<TimestampMillisecondType>() {
-            return Some(Self::Time(times));
-        }
-        let lists = array.as_list_opt::<i32>()?;
-        let fields = lists.values().as_struct_opt()?;
-        Some(Self::Headers(HeaderCells {
-            lists,
-            offsets: lists.offsets(),
-            keys: fields.column_by_name("key")?.as_string_view_opt()?,
-            values: fields.column_by_name("value")?.as_binary_view_opt()?,
-        }))
-    }
-
-    fn put(&self, row: usize, null: &[u8], to: &mut Vec<u8>) {
-        match self {
-            Self::Bytes(bytes) => to.extend_from_slice(some(bytes, row).unwrap_or(null)),
-            Self::Text(text) if text.is_null(row) => to.extend_from_slice(null),
-            Self::Int(numbers) if numbers.is_null(row) => to.extend_from_slice(null),
-            Self::Decoded(array, _) if array.is_null(row) => to.extend_from_slice(null),
-            Self::Decoded(array, is_json) => put_decoded(array, *is_json, row, to),
-            Self::Text(text) => text.value(row).put(to),
-            Self::Int(numbers) => numbers.value(row).put(to),
-            Self::Long(numbers) => numbers.value(row).put(to),
-            Self::Time(times) => times.value(row).put(to),
-            Self::Headers(headers) => {
-                for (n, (key, value)) in headers.of(row).enumerate() {
-                    if n > 0 {
-                        to.push(b',');
-                    }
-                    key.put(to);
-                    to.push(b'=');
-                    to.extend_from_slice(value.unwrap_or(b"NULL"));
-                }
-            }
-        }
-    }
-
-    /// A key or value as a field of an object.
-    fn put_field(&self, name: &str, row: usize, to: &mut Vec<u8>) {
-        let bytes = match self {
-            Self::Bytes(bytes) => some(bytes, row),
-            Self::Decoded(array, is_json) if array.is_valid(row) => {
-                put_text_string(name, to);
-                to.push(b':');
-                return put_decoded(array, *is_json, row, to);
-            }
-            _ => None,
-        };
-        put_payload(name, bytes, to);
-    }
-}
-
-/// A decoded key or value as JSON.
-fn put_decoded(array: &ArrayRef, is_json: bool, row: usize, to: &mut Vec<u8>) {
-    match array.as_string_opt::<i32>().filter(|_| is_json) {
-        Some(json) => json.value(row).put(to),
-        None => put_cell(array, row, to),
-    }
-}
-
-fn some(bytes: &BinaryViewArray, row: usize) -> Option<&[u8]> {
-    bytes.is_valid(row).then(|| bytes.value(row))
-}
-
-impl<'a> HeaderCells<'a> {
-    fn of(&self, row: usize) -> impl Iterator<Item = (&'a str, Option<&'a [u8]>)> {
-        let place = |at| self.offsets.get(at).and_then(|&n| usize::try_from(n).ok());
-        let (begin, end) = (place(row), place(row.saturating_add(1)));
-        let range = match begin.zip(end) {
-            Some((begin, end)) if self.lists.is_valid(row) => begin..end,
-            _ => 0..0,
-        };
-        let (keys, values) = (self.keys, self.values);
-        range.map(|at| (keys.value(at), some(values, at)))
-    }
-}
-
 /// One record as kcat's JSON. Without a broker, `broker` is -1.
-fn put_json(cells: &[Cell<'_>], row: usize, to: &mut Vec<u8>) {
+fn put_json(cells: &[Cell<'_>], error_names: &[&str], row: usize, to: &mut Vec<u8>) {
     let [
         Cell::Text(topic),
         Cell::Int(partition),
@@ -322,6 +203,7 @@ fn put_json(cells: &[Cell<'_>], row: usize, to: &mut Vec<u8>) {
         Cell::Headers(headers),
         key,
         value,
+        errors @ ..,
     ] = cells
     else {
         return;
@@ -371,24 +253,15 @@ fn put_json(cells: &[Cell<'_>], row: usize, to: &mut Vec<u8>) {
     key.put_field("key", row, to);
     to.push(b',');
     value.put_field("payload", row, to);
-    "}\n".put(to);
-}
-
-/// A field of an object with bytes, without loss: text if they are UTF-8, and otherwise null, with a second field that
-/// has the bytes: `"value":null,"valueBase64":"/w=="`.
-pub(super) fn put_payload(name: &str, bytes: Option<&[u8]>, to: &mut Vec<u8>) {
-    put_text_string(name, to);
-    to.push(b':');
-    let Some(bytes) = bytes else {
-        return "null".put(to);
-    };
-    if let Ok(text) = std::str::from_utf8(bytes) {
-        return put_text_string(text, to);
+    for (name, error) in error_names.iter().zip(errors) {
+        if let Cell::Decoded(array, _) = error
+            && array.is_valid(row)
+        {
+            to.push(b',');
+            error.put_field(name, row, to);
+        }
     }
-    "null,".put(to);
-    put_text_string(&format!("{name}{BASE64}"), to);
-    to.push(b':');
-    put_base64_string(bytes, to);
+    "}\n".put(to);
 }
 
 const fn column_of(letter: char) -> Option<Column> {

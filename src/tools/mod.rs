@@ -7,6 +7,7 @@
 //! | [`compact`] | Kafka's log cleaner: keeps the last record of each key |
 //! | [`dump`] | `kafka-dump-log`'s text for any file of a partition folder |
 //! | [`explain`] | reasons why each segment still exists, and until when |
+//! | [`printed_search`] | search in records as they are printed |
 //! | [`progress`] | their progress |
 //! | [`rebuild`] | indexes rebuilt, for a version of Kafka |
 //! | [`recover`] | recovery of a log dir or partition folder after a crash |
@@ -21,9 +22,11 @@ mod cell_text;
 pub(crate) mod compact;
 pub(crate) mod dump;
 pub(crate) mod explain;
+pub(crate) mod printed_search;
 pub(crate) mod progress;
 pub(crate) mod query;
 pub(crate) mod rebuild;
+mod record_cells;
 pub(crate) mod recover;
 pub(crate) mod retain;
 pub(crate) mod rewrite;

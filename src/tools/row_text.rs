@@ -5,25 +5,29 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    Int8Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType, TimestampMillisecondType,
-    UInt32Type,
+    Int8Type, Int16Type, Int32Type, Int64Type, TimestampMillisecondType, UInt32Type,
 };
-use arrow_array::{Array, ArrayRef, BooleanArray, ListArray, RecordBatch, StructArray};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, ListArray, RecordBatch, StringArray, StructArray,
+};
+use arrow_schema::DataType;
 use chrono::{DateTime, Datelike, Timelike};
 
-use super::cat::put_payload;
 use super::cell_text::{can_show, put_cell};
+use super::record_cells::put_payload;
 use crate::error::{Error, Result};
 use crate::format::put::Put;
 use crate::tables::json::{put_base64, put_base64_string, put_text_string};
 
 /// Format in which rows are written.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct RowText {
     /// Between cells: a comma or a tab; none in JSON lines.
     pub(crate) separator: Option<u8>,
     /// Bytes as text where they are UTF-8, or else all as base64.
     pub(crate) as_text: bool,
+    /// Names of columns of text that are JSON already.
+    pub(crate) json: Vec<String>,
 }
 
 impl RowText {
@@ -31,10 +35,17 @@ impl RowText {
     ///
     /// # Errors
     /// `InvalidArgument` for a column of a type that no table of this crate has.
-    pub(crate) fn of(self, batch: &RecordBatch) -> Result<Vec<u8>> {
+    pub(crate) fn of(&self, batch: &RecordBatch) -> Result<Vec<u8>> {
         let mut columns = Vec::with_capacity(batch.num_columns());
         for (field, array) in batch.schema_ref().fields().iter().zip(batch.columns()) {
-            let cells = Cells::of(array).ok_or_else(|| {
+            let cells = match (field.name().as_str(), array.data_type()) {
+                ("headers", _) => Cells::headers(array),
+                (name, DataType::Utf8) if self.json.iter().any(|json| json == name) => {
+                    array.as_string_opt().map(Cells::Json)
+                }
+                _ => Cells::of(array),
+            };
+            let cells = cells.ok_or_else(|| {
                 let (name, found) = (field.name(), array.data_type());
                 Error::InvalidArgument(format!(
                     "column '{name}': expected a type of kafkalog's tables, found {found}"
@@ -79,6 +90,7 @@ enum Cells<'a> {
     /// Milliseconds since the epoch.
     Time(&'a ArrayRef, Box<dyn Fn(usize) -> i64 + 'a>),
     Flag(&'a BooleanArray),
+    Json(&'a StringArray),
     Headers(&'a ListArray, Box<Cells<'a>>, Box<Cells<'a>>),
     /// Of any other type.
     Other(&'a ArrayRef),
@@ -116,14 +128,10 @@ impl<'a> Cells<'a> {
         if let Some(found) = array.as_primitive_opt::<TimestampMillisecondType>() {
             return Some(Self::Time(array, Box::new(|row| found.value(row))));
         }
-        if let Some(found) = array.as_primitive_opt::<TimestampMicrosecondType>() {
-            let millis = |row| found.value(row).div_euclid(1000);
-            return Some(Self::Time(array, Box::new(millis)));
-        }
         if let Some(flags) = array.as_boolean_opt() {
             return Some(Self::Flag(flags));
         }
-        Self::headers(array).or_else(|| can_show(array.data_type()).then_some(Self::Other(array)))
+        can_show(array.data_type()).then_some(Self::Other(array))
     }
 
     fn headers(array: &'a ArrayRef) -> Option<Self> {
@@ -144,6 +152,7 @@ impl<'a> Cells<'a> {
             | Self::Time(array, _)
             | Self::Other(array) => array.is_null(row),
             Self::Flag(array) => array.is_null(row),
+            Self::Json(array) => array.is_null(row),
             Self::Headers(array, ..) => array.is_null(row),
         }
     }
@@ -176,6 +185,7 @@ impl<'a> Cells<'a> {
                 to.push(b'"');
             }
             Self::Flag(flags) => flags.value(row).put(to),
+            Self::Json(text) => text.value(row).put(to),
             Self::Headers(lists, keys, values) => {
                 let place = |at: usize| lists.value_offsets().get(at).copied().unwrap_or_default();
                 let (begin, end) = (place(row), place(row.saturating_add(1)));
@@ -225,6 +235,7 @@ impl<'a> Cells<'a> {
             },
             Self::Bytes(_, value) => put_base64(value(row), cell),
             Self::Text(_, value) => value(row).put(cell),
+            Self::Json(text) => text.value(row).put(cell),
             Self::Time(_, value) => put_time(value(row), cell),
             Self::Number(..) | Self::Flag(_) => return self.put_json(row, as_text, to),
             Self::Other(array) => {

@@ -489,7 +489,17 @@ impl Builder {
                 structs.rows = 0;
                 let nulls: Option<NullBuffer> = structs.nulls.finish();
                 let children = structs.children.iter_mut();
-                let children = children.map(|child| Ok(child.finish()?.to_data()));
+                let children = children.zip(&structs.fields).map(|(child, field)| {
+                    let child = child.finish()?.to_data();
+                    // Its nulls are those of the struct. Parquet's writer refuses them in a field that is never null.
+                    match field.is_nullable() {
+                        false if child.nulls().is_some() => {
+                            child.into_builder().nulls(None).build()
+                        }
+                        _ => Ok(child),
+                    }
+                    .map_err(refused)
+                });
                 ArrayData::builder(DataType::Struct(structs.fields.clone()))
                     .len(rows)
                     .nulls(nulls)

@@ -12,6 +12,7 @@ use super::field_tree::Projection;
 use super::formats;
 use super::schemas::{RegisteredSchema, SchemaIndex, SchemaKind, Schemas, Side};
 use crate::error::{Error, Result};
+use crate::scan::lost::LostRange;
 
 /// Form of decoded keys and values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,6 +87,9 @@ pub struct Decoding {
     value: Option<SideDecoding>,
     pub(crate) decode_as: DecodeAs,
     pub(crate) on_undecoded: OnUndecoded,
+    /// Ranges that were skipped as damaged where the schemas were read.
+    #[serde(skip)]
+    pub(crate) lost: Vec<LostRange>,
 }
 
 /// An argument that the schemas do not allow.
@@ -132,10 +136,17 @@ impl Decoding {
             value,
             decode_as: request.decode_as,
             on_undecoded: request.on_undecoded,
+            lost: Vec::new(),
         };
         planned.data_type(Side::Key)?;
         planned.data_type(Side::Value)?;
         Ok(planned)
+    }
+
+    /// The same, of schemas that were read without these ranges.
+    pub(crate) fn without(mut self, lost: Vec<LostRange>) -> Self {
+        self.lost = lost;
+        self
     }
 
     /// The decoding of a side, if it is decoded.

@@ -140,7 +140,7 @@ def test_unknown_tokens(shape: str, token: str) -> None:
 
 def test_other_columns_are_refused() -> None:
     batch = pa.RecordBatch.from_pydict({"value": pa.array([b"gathered"]).dictionary_encode()})
-    with pytest.raises(ValueError, match="column 0 to print: expected 'value' of type BinaryView, found "):
+    with pytest.raises(ValueError, match="column 'value' to print: expected type BinaryView, found "):
         RecordText("%s").of(batch)
-    with pytest.raises(ValueError, match="column 1 to print: expected 'offset' of type Int64, found none"):
+    with pytest.raises(ValueError, match="column 1 to print: expected 'offset', found none"):
         RecordText("%k%o").of(batch_of([("t", 0, 0, 0, 0, None, b"k", None)], ["key"]))

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import random
 import shutil
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -226,3 +228,22 @@ def test_random_conditions_give_the_rows_that_they_give_in_memory(engine: str, l
         found += 0 < len(expected) < memory.num_rows
     # Most conditions select some rows and not others: they could not all be ignored.
     assert found > ROUNDS / 3
+
+
+_EARLY_END = """\
+import sys
+import kafkalog, polars as pl
+logs = kafkalog.scan_polars(sys.argv[1], "orders", batch_rows=1)
+assert logs.head(3).collect().height == 3
+assert logs.filter(pl.col("offset") > 2).head(3).collect().height == 3
+"""
+
+
+@pytest.mark.parametrize("_", range(tiers.pick(2, 10, 30)))
+def test_process_ends_after_polars_stopped_early(_: int) -> None:
+    """A scanner of Arrow would go on in its threads, and crash the interpreter when it ends."""
+    pytest.importorskip("polars")
+    done = subprocess.run(
+        [sys.executable, "-c", _EARLY_END, str(LOG_DIRS[0])], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kafkalog import _arguments
+from kafkalog import _arguments, _core
+from kafkalog._typed_values import sides_of
 from kafkalog.cli import _common
 from kafkalog.errors import KafkaLogError
 from kafkalog.log import PartitionLog
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from kafkalog._core import RecordText
     from kafkalog.typing import Paths
 
 
@@ -78,21 +81,41 @@ def selection(
     return found
 
 
-def of_keys(batches: Iterable[pa.RecordBatch], keys: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-    """Yield the records with one of these keys; all of them without keys."""
+def of_keys(
+    batches: Iterable[pa.RecordBatch], keys: Sequence[str] | None, *, printed: RecordText | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the records with one of these keys; all of them without keys.
+
+    ``printed`` makes text of decoded keys, each ended by a zero byte, which no JSON has.
+    """
     if not keys:
         yield from batches
         return
     wanted = {os.fsencode(key) for key in keys}
+    if printed is not None:
+        # Text without its quotes is what people type.
+        wanted |= {json.dumps(key, ensure_ascii=False).encode(errors="surrogateescape") for key in keys}
     for batch in batches:
+        own: list[Any] = (
+            batch.column("key").to_pylist()
+            if printed is None
+            else printed.of(batch.select(printed.columns)).split(b"\0")[:-1]
+        )
         # No kernel of pyarrow filters views: slices of neighbours, which copy nothing.
-        found = [key in wanted for key in batch.column("key").to_pylist()]
+        found = [key in wanted for key in own]
         at = 0
         for is_wanted, run in groupby(found):
             length = sum(1 for _ in run)
             if is_wanted:
                 yield batch.slice(at, length)
             at += length
+
+
+def printed_keys(options: ReadOptions) -> RecordText | None:
+    """Return what makes text of decoded keys; None for those that are not decoded."""
+    if "key" not in sides_of(options.decode):
+        return None
+    return _core.RecordText("%k\\x00", null="\1", is_json_text=options.decode_as == "json")
 
 
 def _last(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kafkalog import _arguments, _core, _reprs
 from kafkalog._loose import Loose
 from kafkalog._times import from_now, parse_time
-from kafkalog.cli._printing import cell, print_notes, warn
+from kafkalog.cli._printing import cell, in_options, print_notes, warn
 from kafkalog.cli._words import INSTEAD_OF_PATH
 from kafkalog.errors import InternalError, KafkaLogError, UnknownTopicOrPartitionError
 from kafkalog.log import LogDir, PartitionFolder, PartitionLog, PartitionOpener, partition_at
@@ -526,4 +526,4 @@ def described(error: KafkaLogError | OSError) -> tuple[str, int]:
         text, code = ": ".join([*names, error.strerror]) if names and error.strerror else text, FAILED
         if isinstance(error, FileNotFoundError) and [Path(name).name for name in names] == ["-"]:
             text += "; only cat, dump, export, grep, ls, offsets, stats and verify read standard input"
-    return cell(" ".join(text.replace('on_corrupt="skip"', "--on-corrupt skip").split())), code
+    return cell(" ".join(in_options(text).split())), code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -81,6 +82,23 @@ def only_named(
     for name in missing:
         warn(f"{kind} {name!r} does not exist in {', '.join(paths)}")
     return [row for row in found if not wanted or row[column] in wanted], int(bool(missing))
+
+
+_SETTINGS = re.compile(r'\b(on_corrupt|decode|decode_as|on_undecoded)="(\w+)"')
+_OPTIONS = {
+    'schemas="/path"': "--schemas /path",
+    "schemas={id: text}": "--schemas ID=FILE",
+    "schemas={topic: path of a .avsc, .proto, .desc or .json file}": "--schemas TOPIC=FILE.avsc (.proto, .desc, .json)",
+}
+_NAMES = re.compile(r"\breader_schema\b=?|^schemas(?=: )")
+
+
+def in_options(text: str) -> str:
+    """Return a message with the options of the command line in the place of Python's."""
+    for python, option in _OPTIONS.items():
+        text = text.replace(python, option)
+    text = _SETTINGS.sub(lambda found: f"--{found[1].replace('_', '-')} {found[2]}", text)
+    return _NAMES.sub(lambda found: f"--{found[0].rstrip('=').replace('_', '-')}", text)
 
 
 def print_report(report: Any, objects: Iterable[dict[str, Any]] | None = None) -> int:

@@ -14,7 +14,8 @@ from kafkalog._core import RecordText
 from kafkalog._loose import Loose, staged
 from kafkalog._reprs import short_list
 from kafkalog.cli import _common, _printing
-from kafkalog.cli._bounds import add_selection, of_keys, selection
+from kafkalog.cli._bounds import add_selection, of_keys, printed_keys, selection
+from kafkalog.cli._decoding import REGISTRY_TOPIC, Decodings, add_decoding, decoding_options, is_json
 from kafkalog.errors import KafkaLogError, UnknownTopicOrPartitionError
 from kafkalog.log import LogDir, partition_at
 from kafkalog.options import ReadOptions, decode_arguments
@@ -47,10 +48,14 @@ Keys and values are printed as they are. In JSON (-J) they are text, and bytes t
 of their own: "payload":null,"payloadBase64":"/w=="; in the list of headers an object: {"base64":"/w=="}. kcat's -C, -e,
 -q and -u are taken and change nothing; -b takes the path.
 
+With --decode, keys or values are JSON: objects in -J, their text for %k and %s, which are the columns of the newest
+schema that is not deleted. Bytes in them are base64, decimals and times text. -k takes a decoded key as it is printed.
+
 examples:
   kafkalog cat /data/kafka-logs -t orders -c 5
   kafkalog cat /data/kafka-logs -t orders -p 0 -o -10 -f '%o %k %s\\n'
-  kafkalog cat /data/kafka-logs -t orders --from 2026-01-31T12:00:00Z -k customer-4711 -J"""
+  kafkalog cat /data/kafka-logs -t orders --from 2026-01-31T12:00:00Z -k customer-4711 -J
+  kafkalog cat /data/kafka-logs -t orders --decode value -J"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -63,6 +68,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _common.add_partitions(parser)
     add_selection(parser)
     add_shape(parser)
+    add_decoding(parser)
 
 
 def add_shape(parser: argparse.ArgumentParser) -> None:
@@ -94,10 +100,6 @@ def _settle_unpack(arguments: argparse.Namespace) -> None:
     if not parts:
         return
     part = parts.pop() if len(parts) == 1 else "both"
-    if not hasattr(arguments, "decode"):
-        raise ValueError(
-            f"-s {part}=avro: cat prints bytes; kafkalog.scan(path, decode={part!r}) decodes them in Python"
-        )
     if arguments.decode is None:
         arguments.decode = part
 
@@ -129,6 +131,7 @@ def _run(arguments: argparse.Namespace, paths: Paths) -> int:
         out.flush()
     finally:
         # Below what was printed: it may be long, and interrupted.
+        result.print_undecoded(arguments)
         if sys.stdout.isatty():
             _tell_decoders(result.topics)
     return max(_common.print_lost(result.lost), result.code)
@@ -136,11 +139,12 @@ def _run(arguments: argparse.Namespace, paths: Paths) -> int:
 
 def text_of(arguments: argparse.Namespace) -> RecordText:
     """Return how a record is printed."""
+    decoded: dict[str, Any] = {"is_json_text": is_json(arguments)}
     if arguments.json:
-        return RecordText()
+        return RecordText(**decoded, errors_of=arguments.decode or "" if arguments.on_undecoded == "null" else "")
     key = "" if arguments.key_delimiter is None else f"%k{_literal(arguments.key_delimiter)}"
     shape = f"{key}%s{_literal(arguments.delimiter)}" if arguments.format is None else arguments.format
-    return RecordText(shape, null=arguments.null)
+    return RecordText(shape, null=arguments.null, **decoded)
 
 
 def _require_topic(paths: list[str]) -> None:
@@ -173,11 +177,27 @@ class Result:
         self.code = 0
         self.topics: dict[str, None] = {}
         """Those that were read, in order."""
+        self.undecoded = 0
+        self._refused: set[str] = set()
 
     def report(self, error: KafkaLogError | OSError) -> None:
         """Print an error, below what was printed."""
         sys.stdout.flush()
         self.code = max(self.code, _common.report(error))
+
+    def refuse(self, topic: str, error: ValueError) -> None:
+        """Print, once, why the records of a topic cannot be decoded."""
+        if topic not in self._refused:
+            self._refused.add(topic)
+            sys.stdout.flush()
+            _printing.warn(_printing.in_options(str(error)))
+        self.code = max(self.code, _common.DAMAGED)
+
+    def print_undecoded(self, arguments: argparse.Namespace) -> None:
+        """Print how many records were not decoded."""
+        if self.undecoded:
+            what = "left out" if arguments.on_undecoded == "skip" else "null"
+            _printing.warn(f"{self.undecoded} records could not be decoded: {what}")
 
 
 def _literal(delimiter: str) -> str:
@@ -197,9 +217,10 @@ def _batches(
     rows = min(8_192, arguments.count or 8_192)
     shape: dict[str, Any] = {"layout": "view", "batch_rows": rows, "batch_bytes": 1 << 20}
     keys = ["key"] if arguments.key and "key" not in columns else []
-    options = ReadOptions(columns=[*columns, *keys] or ("offset",), **shape, **found)
+    decoded = decoding_options(arguments)
+    options = ReadOptions(columns=[*columns, *keys] or ("offset",), **shape, **found, **decoded)
     for _, reader in readers(paths, options, result):
-        yield from of_keys(reader, arguments.key)
+        yield from of_keys(reader, arguments.key, printed=printed_keys(options))
 
 
 def readers(
@@ -213,6 +234,12 @@ def readers(
     for error in errors:
         result.report(error)
     outside = paths if isinstance(paths, Loose) else None
+    ranges = ranges if outside is None else outside.named(ranges)
+    if options.decode is not None and options.topics is None:
+        # It has no schemas of its own.
+        ranges = [each for each in ranges if each.topic != REGISTRY_TOPIC]
+    is_alone = len({each.topic for each in ranges}) <= 1
+    decodings = Decodings(ranges, paths, options)
 
     def batches(reader: RecordReader) -> Iterator[pa.RecordBatch]:
         try:
@@ -222,10 +249,19 @@ def readers(
                 raise
             result.report(error)
         finally:
-            result.lost += reader.lost.to_pylist()
+            # Schemas are read once for several partitions.
+            result.lost += [each for each in reader.lost.to_pylist() if each not in result.lost]
+            result.undecoded += reader.metrics["undecoded"]
 
-    for each in ranges if outside is None else outside.named(ranges):
+    for each in ranges:
         result.topics.setdefault(each.topic)
-        arguments = {**decode_arguments(options), **(further or {})}
+        try:
+            decoding = decodings.of([each])
+        except ValueError as error:
+            if is_alone:
+                raise
+            result.refuse(each.topic, error)
+            continue
+        arguments = {**decode_arguments(options), "decoding": decoding, **(further or {})}
         with RecordReader(_core.scan_ranges([each], **arguments), outside) as reader:
             yield each, batches(reader)

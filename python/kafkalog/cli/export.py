@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kafkalog import _arguments, _core
+from kafkalog import _core
 from kafkalog._arguments import MAX_THREADS
 from kafkalog._export_files import (
     COMPRESSIONS,
@@ -22,13 +22,15 @@ from kafkalog._export_files import (
     unfinished,
 )
 from kafkalog._loose import Loose, staged
+from kafkalog._typed_values import json_columns
 from kafkalog.cli import _common, _printing
-from kafkalog.cli._bounds import add_selection, of_keys, selection
+from kafkalog.cli._bounds import add_selection, of_keys, printed_keys, selection
+from kafkalog.cli._decoding import Decodings, add_decoding, decoding_options
 from kafkalog.cli._progress import Progress
 from kafkalog.errors import KafkaLogError, UnknownTopicOrPartitionError
-from kafkalog.options import ReadOptions, decode_arguments
+from kafkalog.options import ReadOptions, column_names, decode_arguments, whole_columns
 from kafkalog.reader import RecordReader, plan_ranges
-from kafkalog.schema import DEFAULT_COLUMNS, RECORD_COLUMNS
+from kafkalog.schema import DEFAULT_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -45,11 +47,13 @@ one of the last five and .gz; - is standard output; otherwise it is a folder wit
 under its name when it is complete; in a folder, a partition that cannot be read has no file, and the exit code is 1. A
 folder that --spark writes holds files of several partitions, and appears when all are complete. In JSON lines, CSV and
 TSV keys and values are base64; with --text they are text, and bytes that are not UTF-8 are null there and base64 in a
-field or column of their own: "value":null,"valueBase64":"/w==".
+field or column of their own: "value":null,"valueBase64":"/w==". With --decode, keys or values are nested columns in
+Parquet and Arrow, objects in JSON lines, and JSON text in CSV and TSV; --columns takes fields of them: value.amount.
 
 examples:
   kafkalog export /data/kafka-logs orders.parquet -t orders
-  kafkalog export /data/kafka-logs - -t orders -c 10 --text"""
+  kafkalog export /data/kafka-logs - -t orders -c 10 --text
+  kafkalog export /data/kafka-logs orders.parquet -t orders --decode value --columns offset,value"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -77,6 +81,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--columns", type=_names, help="names, separated by commas; default: those of Spark's Kafka source, and headers"
     )
     add_selection(parser)
+    add_decoding(parser)
     parser.add_argument("--include-control", action="store_true", help="export control records too")
     parser.add_argument(
         "--threads",
@@ -115,7 +120,7 @@ def _run(arguments: argparse.Namespace, path: Paths, outside: Loose | None) -> i
         "include_control": arguments.include_control,
         "threads": arguments.threads,
     }
-    options = ReadOptions(**selected, **more)
+    options = ReadOptions(**selected, **more, **decoding_options(arguments))
     # In a folder, a partition that cannot be read has no file; a single file would look whole without it.
     is_single = named is not None or arguments.spark is not None or is_printed
     ranges, errors = (plan_ranges(path, options), []) if is_single else _common.planned(path, options)
@@ -134,7 +139,14 @@ def _run(arguments: argparse.Namespace, path: Paths, outside: Loose | None) -> i
     # Spark plans again; an error in the selection is the same with and without it.
     if arguments.spark is not None:
         return _on_spark(arguments, form)
-    files = Files(form, overwrite=arguments.overwrite, text=arguments.text, compression=compression)
+    files = Files(
+        form,
+        overwrite=arguments.overwrite,
+        text=arguments.text,
+        compression=compression,
+        json=json_columns(options),
+    )
+    decodings = Decodings(ranges, path, options)
     progress = Progress(sum(each.bytes for each in ranges))
     for left in () if is_printed else unfinished(out.parent if named else out):
         _printing.warn(f"{left}: unfinished file of an export that was killed or still runs")
@@ -146,7 +158,8 @@ def _run(arguments: argparse.Namespace, path: Paths, outside: Loose | None) -> i
             _targets(out, ranges, files.suffix, single=named is not None or is_printed),
             options,
             outside,
-            part=_Part(columns, arguments.key, arguments.count),
+            decodings=decodings,
+            part=_Part(columns, arguments.key, arguments.count, printed_keys(options)),
             lost=lost,
             errors=errors,
         )
@@ -163,6 +176,7 @@ def _write(
     options: ReadOptions,
     outside: Loose | None,
     *,
+    decodings: Decodings,
     part: _Part,
     lost: list[dict[str, Any]],
     errors: list[KafkaLogError | OSError],
@@ -173,7 +187,17 @@ def _write(
     for target, some in all_targets:
         if part.left == 0 and files.count:
             break
-        reader = RecordReader(_core.scan_ranges(some, **decode_arguments(options)), outside)
+        try:
+            stream = _core.scan_ranges(some, decoding=decodings.of(some), **decode_arguments(options))
+        except ValueError as error:
+            # What cannot be decoded at all.
+            if len(all_targets) + len(errors) == 1:
+                raise
+            refused = KafkaLogError(str(error))
+            _common.report(refused, f"; {target} is not written")
+            errors.append(refused)
+            continue
+        reader = RecordReader(stream, outside)
         with reader:
             try:
                 schema, batches = part.of(reader, progress)
@@ -187,7 +211,7 @@ def _write(
                 _common.report(error, f"; {target} is not written")
                 errors.append(error)
         progress.finished(reader)
-        lost += reader.lost.to_pylist()
+        lost += [each for each in reader.lost.to_pylist() if each not in lost]
     return written
 
 
@@ -215,8 +239,11 @@ def _targets(
 class _Part:
     """Selection among the records that are read: keys, columns, and a maximum number."""
 
-    def __init__(self, columns: list[str], keys: list[str] | None, count: int | None) -> None:
-        self._columns, self._keys, self.left = columns, keys, count
+    def __init__(
+        self, columns: list[str], keys: list[str] | None, count: int | None, printed: _core.RecordText | None
+    ) -> None:
+        self._columns = whole_columns(columns) or []
+        self._keys, self.left, self._printed = keys, count, printed
 
     def of(self, reader: RecordReader, progress: Progress) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """Return the schema, and the batches."""
@@ -228,7 +255,7 @@ class _Part:
     def _batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         if self.left == 0:
             return
-        for batch in of_keys(batches, self._keys):
+        for batch in of_keys(batches, self._keys, printed=self._printed):
             some = batch if self._keys is None else batch.select(self._columns)
             if self.left is not None:
                 some = some.slice(0, self.left)
@@ -275,6 +302,7 @@ def _on_spark(arguments: argparse.Namespace, form: str) -> int:
 
     partitions = arguments.partition
     selection: dict[str, Any] = {
+        **_spark_decoding(arguments),
         "columns": arguments.columns,
         "startingTimestamp": arguments.start,
         "endingTimestamp": arguments.end,
@@ -299,11 +327,13 @@ def _on_spark(arguments: argparse.Namespace, form: str) -> int:
     return _common.DAMAGED if ranges else 0
 
 
+def _spark_decoding(arguments: argparse.Namespace) -> dict[str, Any]:
+    words = {"reader_schema": "readerSchema", "decode_as": "decodeAs", "on_undecoded": "onUndecoded"}
+    return {words.get(name, name): value for name, value in decoding_options(arguments).items()}
+
+
 def _names(text: str) -> list[str]:
     try:
-        found = _arguments.column_names(
-            [name.strip() for name in text.split(",") if name.strip()], [column.name for column in RECORD_COLUMNS]
-        )
+        return list(column_names([name.strip() for name in text.split(",") if name.strip()]) or ())
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
-    return list(found or ())

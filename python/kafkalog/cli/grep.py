@@ -9,9 +9,11 @@ import sys
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
+from kafkalog._core import PrintedSearch
 from kafkalog._loose import staged
 from kafkalog.cli import _common, _printing
 from kafkalog.cli._bounds import add_bounds, selection
+from kafkalog.cli._decoding import add_decoding, decoding_options, is_json
 from kafkalog.cli._words import INSTEAD_OF_PATH
 from kafkalog.cli.cat import Result, add_shape, readers, text_of
 from kafkalog.errors import KafkaLogError, UnknownTopicOrPartitionError
@@ -20,7 +22,9 @@ from kafkalog.options import ReadOptions
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kafkalog._core import PartitionRange
+    import pyarrow as pa
+
+    from kafkalog._core import PartitionRange, RecordText
     from kafkalog.typing import Paths
 
 FOUND, NONE, USAGE, FAILED = 0, 1, 2, 3
@@ -28,13 +32,15 @@ FOUND, NONE, USAGE, FAILED = 0, 1, 2, 3
 EPILOG = """\
 PATTERN is a regular expression over bytes that means what Python's re means by it: . is any byte but a line feed,
 \\d, \\w and -i know ASCII alone, (?u) switches to characters, and \\xff is a byte. With -F it is found as it is. A
-match lies within one value, key, or name or value of a header; null has none.
+match lies within one value, key, or name or value of a header; null has none. With --decode, decoded keys and values
+are searched as they are printed: in their JSON.
 
 Exit codes: 0 a record was found, 1 none, 2 wrong usage, 3 input or output failed, or the data is damaged.
 
 examples:
   kafkalog grep -F '"order": 4711' /data/kafka-logs -t orders -J
   kafkalog grep -c 'ERROR|FATAL' /data/kafka-logs --from -2h
+  kafkalog grep '"amount":9[0-9]{2}' /data/kafka-logs -t orders --decode value
   kafkalog grep -l -i --in key,headers '^trace-[0-9a-f]+$' /data/kafka-logs"""
 
 
@@ -69,6 +75,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _common.add_isolation_level(parser)
     _common.add_on_corrupt(parser, "continues after damage, names on stderr what is lost, and exits with 3")
     add_shape(parser)
+    add_decoding(parser)
     parser.add_argument(
         "--threads", metavar="N", type=_common.number(1, 256), help="threads that search; default one per processor"
     )
@@ -93,45 +100,60 @@ def run(arguments: argparse.Namespace) -> int:
 def _run(arguments: argparse.Namespace, paths: Paths) -> int:
     text = None if arguments.count or arguments.list or arguments.quiet else text_of(arguments)
     columns = text.columns if text is not None else []
+    pattern = {**_search(arguments), "search_in": arguments.search_in}
+    decoded = decoding_options(arguments)
+    if decoded:
+        # What is searched comes into being with the columns.
+        columns = list(dict.fromkeys([*columns, *arguments.search_in]))
     result = Result()
     bounds = selection(paths, arguments, result.report)
     if bounds is None:
         return NONE
     options = ReadOptions(
         columns=columns or ("offset",),
-        **_search(arguments),
-        search_in=arguments.search_in,
+        **(decoded or pattern),
         **bounds,
         threads=arguments.threads,
         layout="view",
         batch_rows=8_192,
         batch_bytes=1 << 20,
     )
-    further: dict[str, Any] = {"is_inverted": arguments.invert_match}
+    further: dict[str, Any] = {} if decoded else {"is_inverted": arguments.invert_match}
+    search = PrintedSearch(**pattern, is_inverted=arguments.invert_match, is_json_text=is_json(arguments))
     left = 1 if arguments.quiet else arguments.max_count
     total = 0
     with closing(readers(paths, options, result, further)) as found:
         while left is None or left > 0:
             # Of each partition no more is read than what is printed of it.
-            further["limit"] = 1 if arguments.list else left
+            most = 1 if arguments.list else left
+            if not decoded:
+                further["limit"] = most
             partition, batches = next(found, (None, ()))
             if partition is None:
                 break
             count = 0
             for batch in batches:
-                count += batch.num_rows
-                if text is not None:
-                    sys.stdout.buffer.write(text.of(batch))
-                    if sys.stdout.isatty():
-                        sys.stdout.flush()
+                rows = search.rows(batch)[: None if most is None else most - count] if decoded else None
+                count += batch.num_rows if rows is None else len(rows)
+                _print(text, batch, rows)
+                if most is not None and count >= most:
+                    break
             total += count
             left = None if left is None else left - count
             if not arguments.quiet and (arguments.count or (arguments.list and count)):
                 _print_partition(paths, partition, count if arguments.count else None, as_json=arguments.json)
     sys.stdout.flush()
+    result.print_undecoded(arguments)
     if max(_common.print_lost(result.lost), result.code):
         return FAILED
     return FOUND if total else NONE
+
+
+def _print(text: RecordText | None, batch: pa.RecordBatch, rows: list[int] | None) -> None:
+    if text is not None:
+        sys.stdout.buffer.write(text.of(batch, rows))
+        if sys.stdout.isatty():
+            sys.stdout.flush()
 
 
 def _search(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -252,7 +252,7 @@ def _report(error: Exception) -> int:
     elif isinstance(error, KeyError):
         text, code = str(error.args[0]) if error.args else str(error), USAGE
     elif isinstance(error, (ValueError, TypeError, LookupError)):
-        text, code = str(error), USAGE
+        text, code = _printing.in_options(str(error)), USAGE
     elif isinstance(error, ImportError):
         needed = (error.name or "").split(".")[0]
         text, code = f"{error}; pip install {'kafkalog[spark]' if needed == 'pyspark' else needed}", FAILED

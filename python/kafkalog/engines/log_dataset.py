@@ -22,9 +22,10 @@ from kafkalog.engines.counting import count
 from kafkalog.engines.source import Metrics, Plan, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from kafkalog._core import PartitionRange
+    from kafkalog.reader import RecordReader
     from kafkalog.typing import Layout
 
 __all__ = ["LogDataset", "LogFragment"]
@@ -107,25 +108,38 @@ class _Readable(ABC):
         self, plan: Plan, columns: list[str], rows: int | None, threads: int, layout: Layout
     ) -> pa.RecordBatchReader:
         reader = self._source.open(plan, columns, threads=threads, batch_rows=rows, layout=layout)
-
-        def batches() -> Iterator[pa.RecordBatch]:
-            # Not before: DataFusion makes scanners that it only asks for their schema.
-            self._metrics.add({"total": plan.total})
-            counted: dict[str, int] = {}
-            with reader:
-                try:
-                    for batch in reader:
-                        counted = self._count(reader.metrics, counted)
-                        yield batch.select(columns) if self._source.is_batches else batch
-                finally:
-                    self._count(reader.metrics, counted)
-                    if self._source.options.on_corrupt == "skip":
-                        self._metrics.lose(reader.lost)
-
         schema = reader.schema
         if self._source.is_batches:
             schema = pa.schema([schema.field(name) for name in columns])
-        return pa.RecordBatchReader.from_batches(schema, batches())
+        return pa.RecordBatchReader.from_batches(schema, self._counted(reader, plan, columns))
+
+    def _counted(self, reader: RecordReader, plan: Plan, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        # Not before: DataFusion makes scanners that it only asks for their schema.
+        self._metrics.add({"total": plan.total})
+        counted: dict[str, int] = {}
+        with reader:
+            try:
+                for batch in reader:
+                    counted = self._count(reader.metrics, counted)
+                    yield batch.select(columns) if self._source.is_batches else batch
+            finally:
+                self._count(reader.metrics, counted)
+                if self._source.options.on_corrupt == "skip":
+                    self._metrics.lose(reader.lost)
+
+    def rows_within(
+        self, columns: Iterable[str], bounds: pc.Expression | None = None, *, batch_rows: int | None, limit: int | None
+    ) -> Iterator[pa.RecordBatch]:
+        """Read columns, and fields of them, of all rows within the bounds in a filter, which the caller applies itself.
+
+        Only this thread calls Python. A scanner of Arrow reads on in others until the process ends, which they crash.
+        """
+        plan = self._plan(_joined(self._condition, bounds))
+        read = self._source.columns_for(columns, self._condition)
+        threads = self._threads(use_threads=True)
+        layout = self._source.options.layout
+        reader = self._source.open(plan, read, threads=threads, batch_rows=batch_rows, layout=layout, limit=limit)
+        yield from self._counted(reader, plan, read)
 
     def _count(self, counts: dict[str, int], counted: dict[str, int]) -> dict[str, int]:
         self._metrics.add({name: number - counted.get(name, 0) for name, number in counts.items()})

@@ -10,6 +10,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from polars.io.plugins import register_io_source
 
+from kafkalog.engines.log_dataset import LogDataset
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -25,15 +27,18 @@ def lazy_frame(dataset: ds.Dataset) -> pl.LazyFrame:
     ) -> Iterator[pl.DataFrame]:
         # Polars limits rows before it applies the predicate: then all rows count.
         condition = None if predicate is None or rows is not None else _pushed(predicate, schema)
-        options: dict[str, Any] = {"columns": columns, "filter": condition}
+        wanted = dict.fromkeys(columns or schema.names)
         if predicate is not None:
-            named = [*(columns or schema.names), *predicate.meta.root_names()]
-            options["columns"] = list(dict.fromkeys(named))
+            wanted |= dict.fromkeys(predicate.meta.root_names())
         sizes = [size for size in (batch_size, rows) if size is not None]
-        if sizes:
-            options["batch_size"] = max(min(sizes), 1)
+        size = max(min(sizes), 1) if sizes else None
+        batches = (
+            dataset.rows_within(wanted, condition, batch_rows=size, limit=rows)
+            if isinstance(dataset, LogDataset)
+            else dataset.to_batches(columns=list(wanted))
+        )
         left = rows
-        for batch in dataset.to_batches(**options):
+        for batch in batches:
             if left == 0:
                 return
             frame = pl.DataFrame(pl.from_arrow(batch if left is None else batch.slice(0, left)))

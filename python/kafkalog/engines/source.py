@@ -229,15 +229,16 @@ class Source:
         threads: int = 1,
         batch_rows: int | None = None,
         layout: Layout = "binary",
+        limit: int | None = None,
     ) -> RecordReader:
-        """Open a plan for reading."""
+        """Open a plan for reading, of records at most so many."""
         if self.is_batches:
             check_crcs = self.options.check_crcs and "isValid" in columns
             on_corrupt = self.options.on_corrupt
             stream = _core.scan_batch_ranges(plan.ranges, check_crcs=check_crcs, on_corrupt=on_corrupt)
             return RecordReader(stream, self._loose)
         arguments = {**decode_arguments(self.options), "columns": whole_columns(columns)}
-        arguments |= {"threads": threads, "layout": layout}
+        arguments |= {"threads": threads, "layout": layout, "limit": limit}
         if self.decoding is not None:
             fields = fields_of(columns)
             own = fields_of(self.options.columns)

@@ -23,6 +23,7 @@ from kafkalog import _arguments, _core, errors
 from kafkalog._atomic_files import read_small, regular
 from kafkalog._export_files import SUFFIXES, Files
 from kafkalog._renamed import renamed
+from kafkalog._typed_values import json_columns
 from kafkalog.spark.map_in_arrow import with_read_options
 
 if TYPE_CHECKING:
@@ -189,8 +190,8 @@ def _write_splits(staging: str, form: str, splits: Splits) -> Iterator[pa.Record
 
     from kafkalog.spark.read_split import read_split, split_schema
 
-    files = Files(form, overwrite=False, text=False)
     for number, split in splits:
+        files = Files(form, overwrite=False, text=False, json=json_columns(split.read))
         file = Path(staging) / f"{uuid.uuid4().hex}{SUFFIXES[form]}"
         metrics: dict[str, int] = {}
         try:

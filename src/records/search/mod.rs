@@ -18,11 +18,11 @@ use crate::error::{Error, Result};
 
 /// Parts of a record that are searched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct SearchedFields {
-    value: bool,
-    key: bool,
+pub(crate) struct SearchedFields {
+    pub(crate) value: bool,
+    pub(crate) key: bool,
     /// Names and values of them.
-    headers: bool,
+    pub(crate) headers: bool,
 }
 
 impl SearchedFields {
@@ -91,6 +91,16 @@ impl RecordSearch {
         self.is_inverted = is_inverted;
         self
     }
+
+    /// The fields that are searched.
+    pub(crate) const fn fields(&self) -> SearchedFields {
+        self.fields
+    }
+
+    /// Whether the records that do not match are wanted.
+    pub(crate) const fn is_inverted(&self) -> bool {
+        self.is_inverted
+    }
 }
 
 /// Search with the memory for it, of one thread.
@@ -129,6 +139,11 @@ impl Searcher {
             row = row.saturating_add(1);
             is_found != is_inverted
         })
+    }
+
+    /// Returns whether a field has a match; null has none.
+    pub(crate) fn is_match(&mut self, field: Option<&[u8]>) -> bool {
+        field.is_some_and(|field| self.search.pattern.is_match(&mut self.cache, field))
     }
 
     fn find(&mut self, chunk: &Chunk) {
