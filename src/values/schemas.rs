@@ -162,14 +162,16 @@ impl Schemas {
         self.set.given.push((to, index));
     }
 
-    /// The schema with the highest id that the user gave.
+    /// The schema with the highest id that the user gave; of GUIDs, which have no order, the last one.
     pub(crate) fn last_given(&self) -> Option<SchemaIndex> {
         let given = self.set.given.iter();
-        let ids = given.filter_map(|(to, index)| match to {
+        let ids = given.clone().filter_map(|(to, index)| match to {
             GivenFor::Id(id) => Some((*id, *index)),
             GivenFor::Guid(_) | GivenFor::Topic(_) => None,
         });
-        ids.max().map(|(_, index)| index)
+        let guids = given.filter(|(to, _)| matches!(to, GivenFor::Guid(_)));
+        let by_id = ids.max().map(|(_, index)| index);
+        by_id.or_else(|| guids.last().map(|(_, index)| *index))
     }
 
     /// All of them, in the order of their first records.
