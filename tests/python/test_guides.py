@@ -83,17 +83,21 @@ spark.stop()
 @pytest.mark.spark
 def test_spark_examples_run(tmp_path: Path) -> None:
     """In a process of its own: a session is made, and it ends with the process."""
-    assert documents_with(spark=True) == ["README", "engines", "spark"]
+    assert documents_with(spark=True) == ["README", "engines", "spark", "typed"]
     documents.own_folders(tmp_path)
     (written,) = (code for code in RECIPES if "LogWriter" in code)
     (engines,) = documents.python("engines", spark=True)
     (readme,) = documents.python("README", spark=True)
     (guide,) = documents.python("spark", spark=True)
+    (typed,) = documents.python("typed", spark=True)
     done = subprocess.run(
         [
             sys.executable,
             "-c",
-            readme + README_ROWS + documents.filled_in(FIRST + written + engines + guide, tmp_path) + GUIDE_ROWS,
+            readme
+            + README_ROWS
+            + documents.filled_in(FIRST + written + engines + guide + typed, tmp_path)
+            + GUIDE_ROWS,
         ],
         cwd=documents.ROOT,
         env={**os.environ, "PYSPARK_PYTHON": sys.executable, "TMPDIR": str(tmp_path)},
@@ -142,6 +146,7 @@ def test_shell_blocks_are_these() -> None:
         "care": 3,
         "shell": 3,
         "tables": 1,
+        "typed": 2,
     }
 
 
@@ -169,6 +174,19 @@ def test_shell_examples_run(tmp_path: Path) -> None:
     assert pq.read_metadata(tmp_path / "data" / "orders.parquet").num_rows == 880
     shown = shell(documents.blocks("shell", "sh")[1], tmp_path, tmp_path)
     assert "orders-0 0\norders-0 1\n" in shown
+
+
+def test_typed_examples_run(tmp_path: Path) -> None:
+    documents.own_folders(tmp_path)
+    shown = shell("\n".join(documents.blocks("typed", "sh")), tmp_path, tmp_path)
+    assert '"payload":{"a":' in shown
+    data = tmp_path / "data"
+    assert pq.read_schema(data / "values.parquet").field("value").type.num_fields == 2
+    lines = (data / "values.jsonl").read_text(encoding="utf-8").splitlines()
+    assert isinstance(json.loads(lines[0])["value"], dict)
+    restored, lost = (kafkalog.tables.schemas(data / name) for name in ("new-registry", "typed-logs"))
+    assert restored.drop(["logTimestamp"]).equals(lost.drop(["logTimestamp"]))
+    assert len(list((data / "schemas").iterdir())) == len(restored)
 
 
 def test_first_hour_runs(tmp_path: Path) -> None:
