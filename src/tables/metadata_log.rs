@@ -76,10 +76,10 @@ impl Gap {
         )
     }
 
-    /// As an error, for who needs the whole state.
+    /// Converts it into an error, for callers that need the whole state.
     pub(crate) fn into_error(self) -> Error {
         let expected = "a whole snapshot that ends at it or later, or a whole log from the end of one on (restore the files \
-             from another controller; tables.records reads what is there, rescue uses it)";
+             from another controller; tables.records decodes the records that are left, and rescue uses them)";
         let error = Error::corrupt(
             "metadata log",
             self.position.unwrap_or_default(),

@@ -3,10 +3,10 @@
 //! | record | is refused (class of Kafka) |
 //! |---|---|
 //! | of an unknown type or version, or cut off | always (`MetadataRecordSerde`) |
-//! | about a topic or partition that is not there | `TopicsDelta`, `TopicDelta` |
+//! | about an unknown topic or partition | `TopicsDelta`, `TopicDelta` |
 //! | that creates a topic by a name that is illegal or taken, or a partition below 0 | a controller writes none |
 //! | about a broker that is not registered, or under another epoch | `ClusterDelta.getBrokerOrThrow` |
-//! | that removes an ACL that is not there | `AclsDelta` |
+//! | that removes an unknown ACL | `AclsDelta` |
 //! | that begins a metadata transaction in another one, or ends none | `MetadataBatchLoader` |
 //!
 //! Records of a metadata transaction (KIP-866) count at its end, or never.

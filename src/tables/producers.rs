@@ -44,7 +44,7 @@ pub(crate) struct Producers {
 /// The log dirs that `paths` are or lie in, and the live partition folders that they name.
 ///
 /// # Errors
-/// `Io` for a path that is not there; `InvalidArgument` for a directory without any of Kafka's files.
+/// `Io` for a path that does not exist; `InvalidArgument` for a directory without any of Kafka's files.
 pub(crate) fn folders(paths: &[PathBuf]) -> Result<Vec<(PathBuf, Vec<PartitionFolder>)>> {
     let mut found = Vec::new();
     for path in paths {

@@ -78,7 +78,7 @@ impl PartitionWriter {
     }
 
     /// Refuses what [`PartitionWriter::open`] refuses to load, without a lock and without a change: a job over many
-    /// partitions asks before it opens the first. A partition that is not there is none of its business.
+    /// partitions asks before it opens the first. A partition that does not exist is not checked.
     ///
     /// # Errors
     /// What would keep a broker from loading the log, or cost a whole batch.

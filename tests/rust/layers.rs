@@ -178,7 +178,10 @@ fn unsafe_has_few_homes() {
     let folder = root().join("src");
     let mut homes = Vec::new();
     for file in files(&folder, ".rs") {
-        if std::fs::read_to_string(&file).unwrap().contains("unsafe_code") {
+        if std::fs::read_to_string(&file)
+            .unwrap()
+            .contains("unsafe_code")
+        {
             homes.push(file.strip_prefix(&folder).unwrap().to_owned());
         }
     }

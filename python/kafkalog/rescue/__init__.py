@@ -152,7 +152,7 @@ def rescue(
 
 
 class _Callable(ModuleType):
-    """The package, which does not hide behind the function of its name."""
+    """The package itself, which its function of the same name does not replace."""
 
     __call__ = staticmethod(rescue)
 

@@ -291,7 +291,7 @@ pub(crate) struct Overlay {
 }
 
 impl Overlay {
-    /// Begins with the files of `base`; a folder that is not there is an empty one.
+    /// Begins with the files of `base`; a folder that does not exist is empty.
     ///
     /// # Errors
     /// `Io`.
