@@ -1,4 +1,9 @@
-//! The text of records and rows, for `cat` and `export`.
+//! The text of records and rows, for `cat` and `export`, and the search of `grep` in it.
+
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "arguments of Python functions are owned"
+)]
 
 use std::sync::Arc;
 
@@ -72,10 +77,6 @@ pub(super) struct PyPrintedSearch(PrintedSearch);
 impl PyPrintedSearch {
     #[new]
     #[pyo3(signature = (*, containing=None, matching=None, search_in, is_inverted=false, is_json_text=false))]
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "arguments of Python functions are owned"
-    )]
     fn new(
         containing: Option<Vec<u8>>,
         matching: Option<&str>,

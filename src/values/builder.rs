@@ -492,13 +492,10 @@ impl Builder {
                 let children = children.zip(&structs.fields).map(|(child, field)| {
                     let child = child.finish()?.to_data();
                     // Its nulls are those of the struct. Parquet's writer refuses them in a field that is never null.
-                    match field.is_nullable() {
-                        false if child.nulls().is_some() => {
-                            child.into_builder().nulls(None).build()
-                        }
-                        _ => Ok(child),
+                    if field.is_nullable() || child.nulls().is_none() {
+                        return Ok(child);
                     }
-                    .map_err(refused)
+                    child.into_builder().nulls(None).build().map_err(refused)
                 });
                 ArrayData::builder(DataType::Struct(structs.fields.clone()))
                     .len(rows)

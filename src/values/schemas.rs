@@ -169,9 +169,9 @@ impl Schemas {
             GivenFor::Id(id) => Some((*id, *index)),
             GivenFor::Guid(_) | GivenFor::Topic(_) => None,
         });
-        let guids = given.filter(|(to, _)| matches!(to, GivenFor::Guid(_)));
+        let mut guids = given.filter(|(to, _)| matches!(to, GivenFor::Guid(_)));
         let by_id = ids.max().map(|(_, index)| index);
-        by_id.or_else(|| guids.last().map(|(_, index)| *index))
+        by_id.or_else(|| guids.next_back().map(|(_, index)| *index))
     }
 
     /// All of them, in the order of their first records.

@@ -230,20 +230,32 @@ def test_random_conditions_give_the_rows_that_they_give_in_memory(engine: str, l
     assert found > ROUNDS / 3
 
 
-_EARLY_END = """\
-import sys
-import kafkalog, polars as pl
-logs = kafkalog.scan_polars(sys.argv[1], "orders", batch_rows=1)
-assert logs.head(3).collect().height == 3
-assert logs.filter(pl.col("offset") > 2).head(3).collect().height == 3
-"""
+_EARLY_END = {
+    "polars": """
+import polars as pl
+rows = kafkalog.scan_polars(sys.argv[1], "orders", batch_rows=1)
+assert rows.head(3).collect().height == 3
+assert rows.filter(pl.col("offset") > 2).head(3).collect().height == 3
+""",
+    "duckdb": """
+import duckdb
+assert len(duckdb.sql("select * from logs limit 3").fetchall()) == 3
+""",
+    "pyarrow": """
+batches = logs.to_batches()
+assert next(batches).num_rows == 1
+assert logs.head(3).num_rows == 3
+""",
+}
 
 
-@pytest.mark.parametrize("_", range(tiers.pick(2, 10, 30)))
-def test_process_ends_after_polars_stopped_early(_: int) -> None:
-    """A scanner of Arrow would go on in its threads, and crash the interpreter when it ends."""
-    pytest.importorskip("polars")
+@pytest.mark.parametrize("engine", _EARLY_END)
+@pytest.mark.parametrize("_", range(tiers.pick(1, 5, 20)))
+def test_process_ends_after_a_query_that_stopped_early(engine: str, _: int) -> None:
+    """A scanner of Arrow goes on in its threads; one that called Python at its end crashed the process."""
+    pytest.importorskip(engine)
+    code = 'import sys, kafkalog\nlogs = kafkalog.dataset(sys.argv[1], "orders", batch_rows=1)\n' + _EARLY_END[engine]
     done = subprocess.run(
-        [sys.executable, "-c", _EARLY_END, str(LOG_DIRS[0])], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", code, str(LOG_DIRS[0])], capture_output=True, text=True, check=False, timeout=60
     )
     assert (done.returncode, done.stderr) == (0, "")

@@ -7,10 +7,15 @@ into which the rows are written when it is opened.
 
 from __future__ import annotations
 
+import atexit
+import os
+import time
 from abc import ABC, abstractmethod
 from io import UnsupportedOperation
 from tempfile import NamedTemporaryFile
+from threading import Event
 from typing import TYPE_CHECKING, Any, NoReturn
+from weakref import WeakSet
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,7 +27,7 @@ from kafkalog.engines.counting import count
 from kafkalog.engines.source import Metrics, Plan, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 
     from kafkalog._core import PartitionRange
     from kafkalog.reader import RecordReader
@@ -33,6 +38,31 @@ __all__ = ["LogDataset", "LogFragment"]
 # Rows that Arrow's scanner does not divide into smaller batches: more than a reader puts into one.
 _BATCH_SIZE = 1 << 20
 _EVERY_ROW = pc.scalar(True)  # noqa: FBT003 - a literal
+
+
+# What threads of Arrow iterate over, which read ahead of the query, and do not stop when it does.
+_READ_AHEAD: WeakSet[Any] = WeakSet()
+_ENDING = Event()
+_QUIET, _MOST_WAITS, _WAIT_SECONDS = 3, 250, 0.02
+
+
+@atexit.register
+def _end_reads() -> None:
+    """Let those threads come to rest: one that calls Python while it ends crashes the process."""
+    _ENDING.set()
+    quiet = 0
+    for _ in range(_MOST_WAITS):
+        left = list(_READ_AHEAD)
+        if quiet == _QUIET or not left:
+            return
+        time.sleep(_WAIT_SECONDS)
+        is_busy = any(each.gi_running for each in left) or len(_READ_AHEAD) != len(left)
+        quiet = 0 if is_busy else quiet + 1
+
+
+if hasattr(os, "register_at_fork"):
+    # The threads are not in the child.
+    os.register_at_fork(after_in_child=_READ_AHEAD.clear)
 
 
 class _Readable(ABC):
@@ -111,15 +141,19 @@ class _Readable(ABC):
         schema = reader.schema
         if self._source.is_batches:
             schema = pa.schema([schema.field(name) for name in columns])
-        return pa.RecordBatchReader.from_batches(schema, self._counted(reader, plan, columns))
+        batches = self._counted(reader, plan, columns)
+        _READ_AHEAD.add(batches)
+        return pa.RecordBatchReader.from_batches(schema, batches)
 
-    def _counted(self, reader: RecordReader, plan: Plan, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    def _counted(self, reader: RecordReader, plan: Plan, columns: list[str]) -> Generator[pa.RecordBatch, None, None]:
         # Not before: DataFusion makes scanners that it only asks for their schema.
         self._metrics.add({"total": plan.total})
         counted: dict[str, int] = {}
         with reader:
             try:
                 for batch in reader:
+                    if _ENDING.is_set():
+                        return
                     counted = self._count(reader.metrics, counted)
                     yield batch.select(columns) if self._source.is_batches else batch
             finally:
