@@ -11,11 +11,12 @@ import pyarrow as pa
 import kafkalog
 import tiers
 import typed_cases
-from spark.ways import both_ways, table_of
+from spark.ways import both_ways, needs_data_sources, table_of
 from typed_cases import GOLDEN, AvroSchema, Case, plain, same
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
@@ -96,4 +97,58 @@ def test_struct_is_what_the_witnesses_read(spark: SparkSession, way: Callable[..
             if "read" in row and value is not None:
                 assert same(value, _in_spark(own.type, schema.value(row["read"]))), (case, row)
                 checked += 1
-    assert checked > tiers.pick(50, 1000, 1000)
+    assert checked > tiers.pick(50, 300, 300)
+
+
+@both_ways
+def test_latest_of_each_key(spark: SparkSession, way: Callable[..., Any]) -> None:
+    (case,) = [
+        case for case in typed_cases.cases() if case[:2] == (GOLDEN / "keys", "key-record") and case[3] == "value"
+    ]
+    wanted = kafkalog.read_table(
+        case.folder / "data-0", case.topic, latest_per_key=True, decode="value", columns=["offset", "value"]
+    )
+    assert 0 < len(wanted) < len(case.rows)
+    assert _read(spark, way, case, latestPerKey="true").to_pylist() == wanted.to_pylist()
+
+
+def _register(logs: Path, version: int, schema: Any) -> None:
+    key = {"keytype": "SCHEMA", "subject": "orders-value", "version": version, "magic": 1}
+    value = {
+        "subject": "orders-value",
+        "version": version,
+        "id": version,
+        "schema": json.dumps(schema),
+        "deleted": False,
+    }
+    with kafkalog.LogWriter(logs, "_schemas") as log:
+        log.append([kafkalog.Record(json.dumps(value).encode(), json.dumps(key).encode())])
+
+
+def _produce(logs: Path, version: int, bodies: list[bytes]) -> None:
+    with kafkalog.LogWriter(logs, "orders") as log:
+        log.append([kafkalog.Record(b"\0" + version.to_bytes(4, "big") + body) for body in bodies])
+
+
+@needs_data_sources
+def test_a_stream_keeps_its_type_when_a_schema_is_registered(spark: SparkSession, tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    fields: list[Any] = [{"name": "id", "type": "long"}]
+    _register(logs, 1, {"type": "record", "name": "Order", "fields": fields})
+    _produce(logs, 1, [b"\x02", b"\x04"])
+    options = {"subscribe": "orders", "decode": "value", "startingOffsets": "earliest"}
+    frame = spark.readStream.format("kafkalog").options(**options).load(str(logs)).select("offset", "value")
+    query = frame.writeStream.format("memory").queryName("typed").trigger(processingTime="100 milliseconds").start()
+    try:
+        query.processAllAvailable()
+        fields += [{"name": "name", "type": "string", "default": "none"}]
+        _register(logs, 2, {"type": "record", "name": "Order", "fields": fields})
+        _produce(logs, 2, [b"\x06\x02a"])
+        query.processAllAvailable()
+        rows = spark.table("typed").orderBy("offset").collect()
+    finally:
+        query.stop()
+    assert [row["value"].asDict() for row in rows] == [{"id": 1}, {"id": 2}, {"id": 3}]
+    # A new query has the new type.
+    again = spark.read.format("kafkalog").options(**options).load(str(logs)).orderBy("offset").collect()
+    assert [row["value"].asDict()["name"] for row in again] == ["none", "none", "a"]
