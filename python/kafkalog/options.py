@@ -227,7 +227,8 @@ class ReadOptions:
         have no id, ``{"orders": "orders.avsc"}``: files that end in .avsc, .proto, .desc (a descriptor set) or .json.
     reader_schema : "latest", int, str or {topic: one of these}
         The schema that gives the column its type: the newest version of subject ``<topic>-value`` (``<topic>-key``)
-        that is not deleted, a version of it, or a schema's text or file. Older and newer records are resolved to it.
+        that is not deleted (of schemas that are given, the highest id or the last GUID), a version of it, or a schema's
+        text or file. Older and newer records are resolved to it.
     decode_as : {"struct", "json"}
         ``json`` gives text, of each record under the schema it was written with: for several record types in a topic,
         and for recursive schemas.
