@@ -23,6 +23,9 @@ use crate::segment::source::MapPolicy;
 /// limit, a batch of small columns of large records would keep hundreds of megabytes.
 const MOST_KEPT: usize = 8 << 20;
 
+/// Bytes that a search reads at most before it gives the rows that it has.
+const MOST_SEARCHED: u64 = 16 << 20;
+
 /// Reads ranges in order on the calling thread.
 ///
 /// Records flow one way: the log's reader fills the chunk, the columns take from it, and a finished batch takes along
@@ -42,6 +45,8 @@ pub struct RangeReader {
     open: Option<RowsBefore>,
     failed: Option<Error>,
     done: ReadProgress,
+    /// Bytes that were read when the last batch was finished.
+    finished_at: u64,
     ended: bool,
 }
 
@@ -113,6 +118,7 @@ impl RangeReader {
             open: None,
             failed: None,
             done: ReadProgress::default(),
+            finished_at: 0,
             ended: false,
         })
     }
@@ -132,6 +138,7 @@ impl RangeReader {
         self.open = None;
         self.failed = None;
         self.done = ReadProgress::default();
+        self.finished_at = 0;
         self.ended = false;
     }
 
@@ -212,7 +219,12 @@ impl RangeReader {
             Some(_) => {}
         }
         match filled {
-            Ok(FillOutcome::Records) => return Ok(()),
+            Ok(FillOutcome::Records) => {
+                if self.chunk.is_empty() && self.open.is_none() && self.is_late() {
+                    self.finish()?;
+                }
+                return Ok(());
+            }
             Ok(FillOutcome::ArenaFull) => {
                 self.columns.empty_arena(&mut self.chunk);
                 return Ok(());
@@ -224,6 +236,12 @@ impl RangeReader {
             self.finish()?;
         }
         Ok(())
+    }
+
+    /// Returns whether a search has rows that should not wait until a batch is full.
+    fn is_late(&self) -> bool {
+        let read = self.log.metrics().bytes.saturating_sub(self.finished_at);
+        self.log.searches() && read >= MOST_SEARCHED && self.columns.rows() > 0
     }
 
     /// Takes back the rows of a batch of which some record cannot be decoded.
@@ -321,6 +339,7 @@ impl RangeReader {
         let total = &mut self.done.decoded.unknown_fields;
         *total = total.saturating_add(unknown);
         self.done.share = self.done.share.saturating_add(self.columns.share());
+        self.finished_at = self.log.metrics().bytes;
         let (batch, points) = self.columns.finish(&mut self.chunk)?;
         if self.columns.keep_sources() {
             // A map that nothing points into is slower to read than a copy.

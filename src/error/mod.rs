@@ -273,6 +273,12 @@ impl Error {
         !matches!(self, Self::Interrupted | Self::Internal(_)) && !self.is_out_of_memory()
     }
 
+    /// Returns whether the operating system does not permit it.
+    #[must_use]
+    pub fn is_denied(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied)
+    }
+
     /// The reason for which the log refused, if this is a refusal.
     #[must_use]
     pub const fn refusal(&self) -> Option<Refusal> {

@@ -93,6 +93,11 @@ impl LogReader {
         self.searcher = search.map(Searcher::new);
     }
 
+    /// `true` where only what a search finds is given.
+    pub(crate) const fn searches(&self) -> bool {
+        self.searcher.is_some()
+    }
+
     /// Restarts with other ranges and the same contexts; counts start again from zero.
     pub(crate) fn restart(&mut self, ranges: Vec<PartitionRange>) {
         if let Some(reader) = self.open.take() {

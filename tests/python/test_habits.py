@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,9 +23,6 @@ import kafkalog
 from command import call, call_bytes, fails
 from kafkalog._times import from_now
 from kafkalog.cli._commands import COMMANDS, GROUPS, SYNONYMS
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.release
 
@@ -176,6 +173,52 @@ def test_one_bad_partition_of_what_reads_records(tmp_path: Path) -> None:
     assert done.returncode in {1, 3}, done.stderr
     assert (tmp_path / "out" / "orders-0.parquet").exists()
     assert not (tmp_path / "out" / "ledger-0.parquet").exists()
+
+
+def without_rights(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run as one who may read only what permissions say: root may read anything."""
+    drop = "-dac_override,-dac_read_search"
+    prefix = ["setpriv", f"--bounding-set={drop}", f"--inh-caps={drop}"] if os.geteuid() == 0 else []
+    command = [*prefix, sys.executable, "-m", "kafkalog", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, timeout=120)
+
+
+@pytest.mark.skipif(os.geteuid() == 0 and shutil.which("setpriv") is None, reason="root may read anything")
+def test_one_partition_that_may_not_be_read(tmp_path: Path) -> None:
+    logs = Path(shutil.copytree(DATA, tmp_path / "L"))
+    groups = Path(shutil.copytree(INTERNAL, tmp_path / "G"))
+    denied = [logs / "ledger-0", groups / "__share_group_state-1", Path(shutil.copytree(OTHER, tmp_path / "D"))]
+    plain = {
+        words[0]: call(*words, errors="replace").stdout for words in (["dump", ORDERS], ["grep", "-c", "item", ORDERS])
+    }
+    for folder in denied:
+        folder.chmod(0)
+    try:
+        for words, code, shown in (
+            (["dump", logs], 3, plain["dump"].splitlines()[1]),
+            (["grep", "-c", "item", logs], 3, plain["grep"]),
+            (["ls", logs], 3, "orders"),
+            (["stats", logs], 3, "orders"),
+            (["offsets", logs], 3, "orders:0:880"),
+            (["explain", logs], 1, "orders-0"),
+            (["cat", logs, "-t", "ledger,orders", "-f", r"%t %o\n"], 3, "orders 879"),
+            (["verify", logs], 1, f"{denied[0]}: error: Permission denied"),
+            (["verify", logs / "orders-0", denied[2]], 1, f"{denied[2]}: error: Permission denied"),
+            (["transactions", "--aborted", logs], 3, "LastStableOffset"),
+            (["groups", groups], 1, "bulk-101"),
+            (["report", logs, "-o", tmp_path / "r.html"], 1, ""),
+        ):
+            done = without_rights(*words)
+            assert done.returncode == code, (words, done.stdout, done.stderr)
+            assert shown in done.stdout, (words, done.stdout)
+            said = done.stderr if words[0] not in {"verify", "report"} else done.stdout + done.stderr
+            assert "Permission denied" in said or words[0] == "report", (words, done.stderr)
+        page = (tmp_path / "r.html").read_text(encoding="utf-8")
+        assert "Permission denied" in page
+        assert "orders" in page
+    finally:
+        for folder in denied:
+            folder.chmod(0o755)
 
 
 # Topics, partitions, times

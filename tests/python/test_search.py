@@ -197,3 +197,17 @@ def test_metrics_count_what_is_not_found() -> None:
 def test_batches_have_no_search() -> None:
     with pytest.raises(TypeError, match="unexpected keyword argument 'containing'"):
         kafkalog.scan_batches(corpus.GOLDEN / "clean-restarts" / "data-1", containing=b"a")  # type: ignore[call-arg]
+
+
+def test_what_is_found_early_is_given_early(tmp_path: Path) -> None:
+    """A batch that few records would fill does not wait for the end of the log."""
+    with LogWriter(tmp_path / "logs", "t") as log:
+        log.append([Record(b"needle")])
+        for _ in range(48):
+            log.append([Record(b"x" * 900_000)])
+        log.append([Record(b"needle")])
+    with kafkalog.scan(tmp_path / "logs", columns=["offset"], containing=b"needle", threads=1) as reader:
+        found = [(batch.column("offset").to_pylist(), reader.metrics["bytes"]) for batch in reader]
+    assert [offsets for offsets, _ in found] == [[0], [49]]
+    assert found[0][1] < 24_000_000
+    assert found[1][1] > 40_000_000

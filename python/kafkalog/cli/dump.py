@@ -1,6 +1,7 @@
 """``kafkalog dump``: prints what ``kafka-dump-log`` prints, with the same flags, without Java."""
 
 import argparse
+import os
 import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -142,10 +143,11 @@ def run(args: argparse.Namespace) -> int:
     from kafkalog import _core
 
     named_folders = any(each != "-" and Path(each).is_dir() for each in args.path)
-    args.files += [each for path in args.path for each in _segments(path, args.topic, args.partition)]
+    codes = [0]
+    args.files += [each for path in args.path for each in _segments(path, args.topic, args.partition, codes)]
     if not args.files:
         if named_folders:
-            return 0
+            return max(codes)
         raise ValueError("dump: the following arguments are required: FILE, a folder, or --files FILE,FILE")
     topic = only(args.topic)
     number = None if isinstance(args.partition, Mapping) else only(args.partition)
@@ -180,15 +182,23 @@ def run(args: argparse.Namespace) -> int:
             value_decoder=args.value_decoder_class or "string",
             topic_decoder=topic_decoder,
         )
-    return int(wrong)
+    return max(int(wrong), *codes)
 
 
-def _segments(file: str, topics: list[str] | None, partitions: list[int] | dict[str, list[int]] | None) -> list[str]:
-    """Return the segments in a folder, or the file itself."""
+def _segments(
+    file: str, topics: list[str] | None, partitions: list[int] | dict[str, list[int]] | None, codes: list[int]
+) -> list[str]:
+    """Return the segments in a folder, or the file itself; folders that cannot be read are reported."""
     if file == "-" or not Path(file).is_dir():
         return [file]
     chosen = _common.selected(file, topics, partitions, live=True)
-    return [str(each) for folder in chosen for each in sorted(Path(folder.path).glob("*.log")) if each.is_file()]
+    found = []
+    for folder in chosen:
+        with _common.others_continue(several=len(chosen) > 1) as failed:
+            names = sorted(name for name in os.listdir(folder.path) if name.endswith(".log"))  # noqa: PTH208 - any bytes
+            found += [os.path.join(folder.path, name) for name in names]  # noqa: PTH118
+        codes += failed
+    return [each for each in found if Path(each).is_file()]
 
 
 def _shown(file: str, found: Loose | None) -> list[tuple[str, str]]:

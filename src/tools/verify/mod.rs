@@ -44,7 +44,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use self::checkpoints::CheckpointFiles;
-use self::finding::{Finding, Findings};
+use self::finding::{Finding, Findings, UNREADABLE};
 use self::log::Reading;
 use self::partition::{CheckedSegment, Partition};
 use self::pool::VerifyPool;
@@ -101,10 +101,20 @@ pub(crate) fn verify(paths: &[PathBuf], options: &VerifyOptions) -> Result<Vec<F
     let mut targets = Vec::new();
     let mut findings = Findings::default();
     for path in paths {
-        if PathKind::of(path)? == PathKind::File {
-            found.extend(verify_file(path, options)?);
-        } else {
-            targets.push(VerifyTarget::of(path, &mut findings)?);
+        let target = match PathKind::of(path) {
+            Ok(PathKind::File) => {
+                found.extend(verify_file(path, options)?);
+                continue;
+            }
+            Ok(_) => VerifyTarget::of(path, &mut findings),
+            Err(error) => Err(error),
+        };
+        match target {
+            // The others can be verified.
+            Err(error) if paths.len() > 1 && error.is_denied() => {
+                findings.add(Finding::of_error(UNREADABLE, path, &error));
+            }
+            target => targets.push(target?),
         }
     }
     found.extend(findings.finish());

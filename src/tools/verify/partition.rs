@@ -94,7 +94,12 @@ impl Partition {
             findings,
         };
         let mut names = Vec::new();
-        for entry in fs::read_dir(&path).map_err(Error::io(&path))? {
+        let entries = match fs::read_dir(&path).map_err(Error::io(&path)) {
+            // Found already, where the log was listed.
+            Err(error) if error.is_denied() => return Ok(partition),
+            entries => entries?,
+        };
+        for entry in entries {
             let entry = entry.map_err(Error::io(&path))?;
             names.push((entry.file_name(), entry.path().is_dir()));
         }
