@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 import kafkalog
 import tiered_cases
+from kafkalog import _core
 from kafkalog.tiers import metadata_log
 
 if TYPE_CHECKING:
@@ -218,3 +221,85 @@ def test_arguments_are_checked(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="remote is missing"):
         kafkalog.tables.remote_segments(tmp_path)
     assert kafkalog.tables.remote_segments(remote=tmp_path).num_rows == 0
+
+
+ID, SEGMENT_ID = "1GzPYMNcTjCq3NI-ACKs3g", "U7cltKo-SgCk0Aez15aQKg"
+
+
+def metadata_topic(tmp_path: Path, events: list[tuple[str, dict[str, Any] | None, bytes | None]]) -> Path:
+    """Write a metadata topic of one partition: kinds, values and keys of its records."""
+    log_dir = tmp_path / "data"
+    rows = []
+    for kind, value, key in events:
+        made = (
+            None if value is None else _core.encode_record("__remote_log_metadata", kind, 0, None, json.dumps(value))[1]
+        )
+        rows.append({"key": key, "value": made})
+    with kafkalog.LogWriter(log_dir, "__remote_log_metadata", 0) as writer:
+        writer.append(pa.Table.from_pylist(rows, schema=pa.schema([("key", pa.binary()), ("value", pa.binary())])))
+    return log_dir
+
+
+def ids(segment_id: str = SEGMENT_ID) -> dict[str, Any]:
+    return {"topicIdPartition": {"name": "t", "id": ID, "partition": 0}, "id": segment_id}
+
+
+def segment(state: int, **more: Any) -> dict[str, Any]:
+    return {
+        "remoteLogSegmentId": ids(),
+        "startOffset": 0,
+        "endOffset": 9,
+        "brokerId": 1,
+        "maxTimestampMs": 1,
+        "eventTimestampMs": 1,
+        "segmentLeaderEpochs": [{"leaderEpoch": 0, "offset": 0}],
+        "segmentSizeInBytes": 100,
+        "customMetadata": None,
+        "remoteLogSegmentState": state,
+        "txnIndexEmpty": False,
+        **more,
+    }
+
+
+def update(state: int, **more: Any) -> dict[str, Any]:
+    given = {"brokerId": 1, "eventTimestampMs": 2, "customMetadata": None, "remoteLogSegmentState": state}
+    return {"remoteLogSegmentId": ids(), **given, **more}
+
+
+ADD, UPDATE, PARTITION = (
+    "REMOTE_LOG_SEGMENT_METADATA_RECORD",
+    "REMOTE_LOG_SEGMENT_METADATA_UPDATE_RECORD",
+    "REMOTE_PARTITION_DELETE_METADATA_RECORD",
+)
+KEY = f"{ID}:t:0:9:0".encode()
+GONE = {"topicIdPartition": {"name": "t", "id": ID, "partition": 0}, "brokerId": 1, "eventTimestampMs": 3}
+
+
+@pytest.mark.parametrize(
+    ("events", "state", "notes"),
+    [
+        ([(ADD, segment(0), None)], "COPY_SEGMENT_STARTED", 0),
+        ([(ADD, segment(0), None), (UPDATE, update(1), None)], "COPY_SEGMENT_FINISHED", 0),
+        ([(ADD, segment(1), KEY)], "COPY_SEGMENT_FINISHED", 0),
+        ([(UPDATE, update(1), KEY)], "COPY_SEGMENT_FINISHED", 0),
+        ([(ADD, segment(0), None), (UPDATE, update(2), None)], "DELETE_SEGMENT_STARTED", 0),
+        ([(ADD, segment(0), None), (UPDATE, update(2), None), (UPDATE, update(1), None)], "DELETE_SEGMENT_STARTED", 1),
+        ([(ADD, segment(1), None), (UPDATE, update(2), None), (UPDATE, update(3), None)], "DELETE_SEGMENT_FINISHED", 0),
+        ([(ADD, segment(1), KEY), (UPDATE, None, KEY)], "DELETE_SEGMENT_FINISHED", 0),
+        (
+            [(ADD, segment(1), None), (PARTITION, {**GONE, "remotePartitionDeleteState": 2}, None)],
+            "DELETE_SEGMENT_FINISHED",
+            0,
+        ),
+        ([(ADD, segment(1), None), (UPDATE, None, b"?")], "COPY_SEGMENT_FINISHED", 1),
+    ],
+)
+def test_states(tmp_path: Path, events: list[Any], state: str, notes: int) -> None:
+    (tmp_path / "tier").mkdir()
+    path = metadata_topic(tmp_path, events)
+    table = kafkalog.tables.remote_segments(path, remote=tmp_path / "tier")
+    (row,) = table.to_pylist()
+    assert (row["state"], row["source"]) == (state, "metadata")
+    assert (row["endOffset"] is None) == (events[0][0] == UPDATE)
+    assert not row["isChosen"] or row["reason"]
+    assert int(table.schema.metadata[b"kafkalog.unapplied"]) == notes

@@ -101,7 +101,7 @@ def remote_segments(
             "source": each.source,
             "bytes": each.size,
             "isChosen": each.place in serving and each.reason is None,
-            "reason": each.reason or each.fault,
+            "reason": each.reason or (each.fault.text if each.fault else None),
         }
         for partition in tier.partitions.values()
         for each in partition.segments

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalog import _core
 from kafkalog.errors import CorruptRecordError, KafkaLogError, UnsupportedFormatError
-from kafkalog.tiers.layout import ObjectName, RemoteFile, RemoteLayout, SegmentFacts, read_range
+from kafkalog.tiers.layout import ObjectName, RemoteFile, RemoteLayout, SegmentFacts, WrongSizeError, read_range
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -102,7 +102,7 @@ class AivenLayout(RemoteLayout):
         manifest = self._manifest(store, stored)
         log = stored.objects.get("log")
         if log is not None and log.size != manifest.chunks.starts[-1]:
-            raise CorruptRecordError(
+            raise WrongSizeError(
                 f"{log.key}: expected {manifest.chunks.starts[-1]} bytes, as its manifest says, found {log.size}",
                 log.key,
             )

@@ -36,12 +36,14 @@ class _Copy(NamedTuple):
     segment: RemoteSegment
 
 
-def lineage_of(segments: Iterable[RemoteSegment]) -> list[tuple[int, int]]:
-    """Return leader epochs and their first offsets, as the segments alone tell: those of the newest history."""
-    starts: dict[int, int] = {}
+def lineage_of(known: dict[int, int], segments: Iterable[RemoteSegment]) -> list[tuple[int, int]]:
+    """Return leader epochs and their first offsets: what the newest segment knows, and older ones of the others."""
+    starts = dict(known)
+    lowest = min(known)
     for segment in segments:
         for epoch, offset in (segment.epochs or {}).items():
-            starts[epoch] = min(offset, starts.get(epoch, offset))
+            if epoch <= lowest:
+                starts[epoch] = min(offset, starts.get(epoch, offset))
     found: list[tuple[int, int]] = []
     for epoch in sorted(starts, reverse=True):
         # A later leader's first offset ends the epochs before it.
@@ -61,7 +63,7 @@ def choose(segments: Sequence[RemoteSegment], lineage: Sequence[tuple[int, int]]
     serving = {each.segment.place for each in runs}
     for each in segments:
         if each.reason is None and each.place not in serving:
-            each.reason = each.fault or _why_not(each, lineage, runs)
+            each.reason = each.fault.text if each.fault else _why_not(each, lineage, runs)
     return runs
 
 

@@ -16,10 +16,23 @@ if TYPE_CHECKING:
 
     from kafkalog.tiers.objects import ObjectInfo, ObjectStore
 
-__all__ = ["FILES", "ObjectFile", "ObjectName", "RemoteFile", "RemoteLayout", "SegmentFacts", "StoredSegment"]
+__all__ = [
+    "FILES",
+    "ObjectFile",
+    "ObjectName",
+    "RemoteFile",
+    "RemoteLayout",
+    "SegmentFacts",
+    "StoredSegment",
+    "WrongSizeError",
+]
 
 # Files of a segment, by the suffix that each has in a log dir.
 FILES = ("log", "index", "timeindex", "txnindex", "snapshot", "leader_epochs")
+
+
+class WrongSizeError(CorruptRecordError):
+    """An object is shorter or longer than it has to be."""
 
 
 class ObjectName(NamedTuple):
@@ -133,7 +146,7 @@ def read_range(store: ObjectStore, each: ObjectInfo, start: int, length: int) ->
     data = bytes(store.read(each.key, start, length, each.size, each.version)) if length else b""
     if len(data) != length:
         found = f"{start + len(data)} bytes"
-        raise CorruptRecordError(f"{each.key}: expected {start + length} bytes, found {found}", each.key, start)
+        raise WrongSizeError(f"{each.key}: expected {start + length} bytes, found {found}", each.key, start)
     return data
 
 

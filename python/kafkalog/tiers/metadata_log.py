@@ -6,18 +6,21 @@
 | update of one that is known | its state, where it may follow the one before |
 | update of one that is not | a segment of which only the state is known: KIP-1266 compacts starts away |
 | update of one whose deletion has finished | none: Kafka writes pairs of them again |
+| a key without a value | the segment that ends there is deleted (KIP-1266) |
 | partition deletion | every segment of the partition is deleted |
 """
 
 from __future__ import annotations
 
 import base64
+import json
 import struct
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kafkalog import _arguments, _core
 from kafkalog.errors import UnknownTopicOrPartitionError
+from kafkalog.reader import RecordReader
 from kafkalog.tables import _rows
 from kafkalog.tiers.segment import DELETED, DELETING, FINISHED, STARTED, STATES, RemoteSegment
 
@@ -89,29 +92,47 @@ def replay(path: Paths | None) -> RemoteMetadata:
     if path is None:
         return found
     try:
-        entries = _rows.replayed(path, TOPIC, notes=found.notes)
+        records = RecordReader(_core.table_records(_arguments.paths(path), topics=[TOPIC]))
     except UnknownTopicOrPartitionError:
         return found
     here, found.count, _ = _core.table_coverage(_arguments.paths(path), TOPIC)
     found.here = set(here)
-    for entry in entries:
-        if entry.value is not None:
-            _apply(found, entry, entry.value)
+    for batch in records:
+        for row in batch.select(["partition", "offset", "type", "value", "keyBytes", "valueBytes"]).to_pylist():
+            if row["value"] is not None:
+                _apply(found, row["type"], json.loads(row["value"]), (row["offset"],))
+            elif row["valueBytes"] is None and row["keyBytes"] is not None:
+                _remove(found, row["keyBytes"])
+            else:
+                place = f"{TOPIC}-{row['partition']}: offset {row['offset']}"
+                found.notes.name(f"{place}: not known to Kafka 4.4 and earlier, or cut off")
     return found
 
 
-def _apply(to: RemoteMetadata, entry: _rows.Entry, value: dict[str, Any]) -> None:
-    order = (entry.offset,)
-    if entry.type == _SEGMENT:
+def _remove(to: RemoteMetadata, key: bytes) -> None:
+    """Apply a tombstone of a compacted topic, whose key is topicId:topicName:partition:endOffset:epoch (KIP-1266)."""
+    try:
+        topic_id, _, partition, end, _ = key.decode().split(":")
+        at = (topic_id, int(partition), int(end))
+    except ValueError:
+        to.notes.name(f"a record without a value, of a key that is not known: {key[:80]!r}")
+        return
+    for each in to.segments.values():
+        if (each.topic_id, each.partition, each.end_offset) == at:
+            each.state = DELETED
+
+
+def _apply(to: RemoteMetadata, kind: str, value: dict[str, Any], order: tuple[int, ...]) -> None:
+    if kind == _SEGMENT:
         made = _segment(value)
         known = to.segments.get(made.place)
         if known is not None and known.state == DELETED:
             return
         made.order = order
         to.segments[made.place] = made
-    elif entry.type == _UPDATE:
+    elif kind == _UPDATE:
         _update(to, value, order)
-    elif entry.type == _PARTITION:
+    elif kind == _PARTITION:
         at = value["topicIdPartition"]
         state = _PARTITION_STATES[value["remotePartitionDeleteState"]]
         to.partitions[at["id"], at["partition"]] = state

@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from kafkalog.tiers.layout import StoredSegment
 
-__all__ = ["DELETED", "FINISHED", "STARTED", "STATES", "RemoteSegment", "TierPartition"]
+__all__ = ["DELETED", "FINISHED", "STARTED", "STATES", "Fault", "RemoteSegment", "TierPartition"]
 
 STARTED, FINISHED = "COPY_SEGMENT_STARTED", "COPY_SEGMENT_FINISHED"
 DELETING, DELETED = "DELETE_SEGMENT_STARTED", "DELETE_SEGMENT_FINISHED"
 # By the number in records (RemoteLogSegmentState).
 STATES = (STARTED, FINISHED, DELETING, DELETED)
+
+
+class Fault(NamedTuple):
+    """What is wrong with the objects of a segment.
+
+    Attributes
+    ----------
+    code : str
+        A stable word for it, as in the findings of ``kafkalog.verify``.
+    text : str
+        What was expected, and what was found.
+    """
+
+    code: str
+    text: str
 
 
 @dataclass
@@ -38,7 +53,7 @@ class RemoteSegment:
         Rises with the time at which its copy ended.
     stored : StoredSegment or None
         Its objects.
-    fault : str or None
+    fault : Fault or None
         What is wrong with its objects.
     reason : str or None
         Why it serves nothing.
@@ -56,7 +71,7 @@ class RemoteSegment:
     size: int | None = None
     order: tuple[int, ...] = (0,)
     stored: StoredSegment | None = None
-    fault: str | None = None
+    fault: Fault | None = None
     reason: str | None = None
 
     @property

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from kafkalog.errors import KafkaLogError
 from kafkalog.tiers import tail
 from kafkalog.tiers.choice import Run, choose, lineage_of
-from kafkalog.tiers.segment import DELETED, FINISHED, STARTED, RemoteSegment, TierPartition
+from kafkalog.tiers.layout import WrongSizeError
+from kafkalog.tiers.segment import DELETED, FINISHED, STARTED, Fault, RemoteSegment, TierPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -45,6 +46,8 @@ class Tier:
         The log dirs beside it, perhaps none.
     wanted : callable
         Whether a topic's partition is of interest; the objects of others are not read.
+    name : str
+        What messages call it.
     """
 
     def __init__(
@@ -56,13 +59,17 @@ class Tier:
         metadata: RemoteMetadata,
         local: LocalLogs,
         wanted: Callable[[str, int], bool],
+        name: str = "",
     ) -> None:
+        self.name = name
         self.store, self.layout, self.local = store, layout, local
         self.metadata = metadata
         stored = layout.group(objects)
         segments = {place: each for place, each in metadata.segments.items() if wanted(each.topic, each.partition)}
         for place, found in stored.items():
             if place not in metadata.segments:
+                if layout.source == "listing" and not wanted(found.topic, found.partition):
+                    continue
                 # The key may have more before the topic's name: its facts decide.
                 segments[place] = self._unknown(found)
             if place in segments:
@@ -109,20 +116,23 @@ class Tier:
     def _examine(self, segment: RemoteSegment) -> None:
         stored = segment.stored
         if stored is None:
-            segment.fault = "none of its objects is there"
+            segment.fault = Fault("remote-missing", "none of its objects is there")
             return
         try:
             self._complete(segment, stored)
+        except WrongSizeError as error:
+            segment.fault = Fault("remote-size", str(error))
         except (KafkaLogError, OSError, ValueError) as error:
-            segment.fault = str(error)
+            code = "remote-manifest" if self.layout.source == "manifest" else "remote-size"
+            segment.fault = Fault(code, str(error))
 
     def _complete(self, segment: RemoteSegment, stored: StoredSegment) -> None:
         lacks = self.layout.missing(stored)
         if lacks is not None and ("log" in lacks.split() or segment.source != "metadata"):
             # Without its indexes a segment can be read, but nothing shows that it is whole if no record says so.
-            segment.fault = f"{lacks}: its copy is not whole"
+            segment.fault = Fault("remote-missing", f"{lacks}: its copy is not whole")
         elif lacks is not None:
-            segment.fault = lacks
+            segment.fault = Fault("remote-missing", lacks)
         if "log" not in stored.objects:
             return
         facts = self.layout.describe(self.store, stored)
@@ -130,7 +140,7 @@ class Tier:
             log = self.layout.open(self.store, stored, "log")
             size = None if log is None else log.size
             if segment.size is not None and size is not None and size != segment.size:
-                segment.fault = f"expected a log of {segment.size} bytes, found {size}"
+                segment.fault = Fault("remote-size", f"expected a log of {segment.size} bytes, found {size}")
             if segment.epochs is None:
                 tail.complete(segment, stored, self.layout, self.store)
             return
@@ -138,7 +148,8 @@ class Tier:
             said = (segment.start_offset, segment.end_offset, segment.size)
             if said != (facts.start_offset, facts.end_offset, facts.size):
                 found = f"{facts.start_offset} to {facts.end_offset}, {facts.size} bytes"
-                segment.fault = f"expected offsets {said[0]} to {said[1]}, {said[2]} bytes, its manifest says {found}"
+                expected = f"offsets {said[0]} to {said[1]}, {said[2]} bytes"
+                segment.fault = Fault("remote-manifest", f"expected {expected}, its manifest says {found}")
             return
         segment.topic = facts.topic or segment.topic
         segment.start_offset, segment.end_offset = facts.start_offset, facts.end_offset
@@ -182,16 +193,11 @@ class Tier:
         if not usable:
             return []
         last = max(usable, key=lambda each: (max(each.epochs or {0: 0}), each.end_offset or 0))
-        own = last.epochs or {}
         try:
-            before = tail.epochs_of(last, self.layout, self.store)
+            known = tail.epochs_of(last, self.layout, self.store)
         except (KafkaLogError, OSError, ValueError):
-            before = {}
-        if before:
-            return sorted(before.items())
-        reached = min(own)
-        kept = [each for each in usable if min(each.epochs or {0: 0}) <= reached]
-        return lineage_of(kept)
+            known = {}
+        return lineage_of(known or last.epochs or {}, usable)
 
     def _newest_time(self, partition: TierPartition) -> tuple[int, int]:
         """Return the time of a partition's last copy if manifests tell; else that of its newest record."""

@@ -126,13 +126,13 @@ class TieredView:
         try:
             yield from self._readable(segment, first, last, name)
         except (KafkaLogError, OSError, ValueError) as error:
-            yield f"{name}.log", _Entry(_Unreadable(_said(segment, segment.fault or str(error)), segment.size or 1))
+            yield f"{name}.log", _Entry(_Unreadable(_said(segment, _fault(segment) or str(error)), segment.size or 1))
 
     def _readable(self, segment: RemoteSegment, first: int, last: int, name: str) -> Iterator[tuple[str, _Entry]]:
         stored = segment.stored
         log = None if stored is None else self._open(segment, "log")
         if stored is None or log is None or self._is_torn(segment, log):
-            yield f"{name}.log", _Entry(_Unreadable(_said(segment, segment.fault or "no log"), segment.size or 1))
+            yield f"{name}.log", _Entry(_Unreadable(_said(segment, _fault(segment) or "no log"), segment.size or 1))
             return
         modified = max((each.modified for each in stored.objects.values()), default=0)
         if (first, last) == (segment.start_offset, segment.end_offset):
@@ -215,6 +215,10 @@ class TieredView:
         except FileNotFoundError as error:
             raise TierReadError(str(error), "missing") from error
         raise TierReadError(f"{key}: no such file", "missing")
+
+
+def _fault(segment: RemoteSegment) -> str | None:
+    return None if segment.fault is None else segment.fault.text
 
 
 def _said(segment: RemoteSegment, fault: str) -> str:
