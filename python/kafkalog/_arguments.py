@@ -84,29 +84,50 @@ def taken(out: Path) -> FileExistsError:
 
 
 def path(given: StrPath) -> str:
-    """Return a path as text, from the root: it must hold when the process changes its working directory.
+    """Return a path for reading as text, from the root: it must hold when the process changes its working directory.
 
-    URLs other than ``file:`` are refused.
+    A URL of a store is one, which is mounted now.
     """
-    text = os.fspath(given) if isinstance(given, os.PathLike) else given
-    if not isinstance(text, str):
-        raise TypeError(f"a path must be a str or os.PathLike[str], not {given!r}")
-    if not text:
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), text)
-    text = _core.local_path(text)
+    from kafkalog import storage
+
+    text = _text(given)
+    return storage.place(text) or local(text)
+
+
+def local(given: StrPath) -> str:
+    """Return a path on a disk likewise; URLs other than ``file:`` are refused."""
+    text = _core.local_path(_text(given))
     if "\0" in text:
         raise ValueError(f"a path cannot contain a null character: {text!r}")
     # Not os.path.abspath: it resolves .. without regard to links.
     return text if text.startswith("/") else str(Path(text).absolute())
 
 
+def _text(given: StrPath) -> str:
+    text = os.fspath(given) if isinstance(given, os.PathLike) else given
+    if not isinstance(text, str):
+        raise TypeError(f"a path must be a str or os.PathLike[str], not {given!r}")
+    if not text:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), text)
+    return text
+
+
+def local_paths(given: Paths) -> list[str]:
+    """Return one path or several on a disk as a list."""
+    return _several(given, local)
+
+
 def paths(given: Paths) -> list[str]:
-    """Return one path or several as a list."""
+    """Return one path or several for reading as a list."""
+    return _several(given, path)
+
+
+def _several(given: Paths, one: Callable[[StrPath], str]) -> list[str]:
     if isinstance(given, (str, os.PathLike)):
-        return [path(given)]
+        return [one(given)]
     if isinstance(given, bytes) or not isinstance(given, Iterable):
         raise TypeError(f"a path must be a str or os.PathLike[str], or a list of them, not {given!r}")
-    found = [path(each) for each in given]
+    found = [one(each) for each in given]
     if not found:
         raise ValueError("the list of paths is empty")
     return found

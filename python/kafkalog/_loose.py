@@ -213,6 +213,8 @@ def loose(
         file = made.spool(sys.stdin.buffer)
     else:
         path = _arguments.path(path)
+        if _core.is_mounted(path):
+            return None
         file = Path(path)
         is_its_own = _KAFKAS.fullmatch(file.name) is not None
         if alone:

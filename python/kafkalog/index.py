@@ -173,7 +173,7 @@ class _Index(_Entries[_Pair]):
         max_index_size: int = 10_485_760,
         writable: bool = False,  # noqa: FBT001, FBT002 - in Kafka's place
     ) -> None:
-        self._path = _arguments.path(path)
+        self._path = _arguments.local(path)
         self._writable = _arguments.flag("writable", writable)
         size = _arguments.integer("max_index_size", max_index_size, 0, _arguments.INT32_MAX)
         self._core = _core.Index(
@@ -394,7 +394,7 @@ class TransactionIndex(_Entries[AbortedTransaction]):
         base_offset: int | None = None,
         writable: bool = False,  # noqa: FBT001, FBT002 - as the other indexes
     ) -> None:
-        self._path = _arguments.path(path)
+        self._path = _arguments.local(path)
         self._writable = _arguments.flag("writable", writable)
         self._core = _core.TransactionIndex(
             self._path, _arguments.optional_integer("base_offset", base_offset, 0), self._writable

@@ -6,14 +6,14 @@ import os
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from kafkalog import _arguments, _core, _reprs
+from kafkalog import _arguments, _core, _reprs, storage
 from kafkalog._times import format_time
 from kafkalog.errors import KafkaLogError
 from kafkalog.options import BatchRangeKeywords, PartitionScanKeywords, expand_signature, merged
 from kafkalog.reader import batch_reader, record_reader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from datetime import datetime
 
     from typing_extensions import Self, Unpack
@@ -160,7 +160,9 @@ class LogDir:
     ----------
     path : path
         The folder that holds ``meta.properties`` and the partitions' folders. A relative path is resolved at once, and
-        holds when the process changes its working directory.
+        holds when the process changes its working directory. Or a URL of a store, whose listing is that of now.
+    storage_options, filesystem : optional
+        The store of a URL, as for :func:`kafkalog.scan`.
 
     Raises
     ------
@@ -177,8 +179,10 @@ class LogDir:
 
     __slots__ = ("_core", "_listed", "_path")
 
-    def __init__(self, path: StrPath) -> None:
-        self._path = _arguments.path(path)
+    def __init__(
+        self, path: StrPath, *, storage_options: Mapping[str, Any] | None = None, filesystem: object | None = None
+    ) -> None:
+        self._path = _arguments.path(storage.located(path, storage_options, filesystem))
         self._core = _core.LogDir(self._path)
         self._listed: _Listed | None = None
 
@@ -213,8 +217,8 @@ class LogDir:
         ]
         return overview(self._path, self.meta or {}, partitions, listing)
 
-    def __reduce__(self) -> tuple[type[Self], tuple[str]]:
-        return type(self), (self._path,)
+    def __reduce__(self) -> tuple[type[Self], tuple[Any]]:
+        return type(self), (storage.pickled(self._path),)
 
     def __fspath__(self) -> str:
         return self._path
@@ -235,7 +239,7 @@ class LogDir:
         topic, partition = topic_partition
         folder = self._listing().by_partition.get(topic_partition)
         if folder is not None:
-            return PartitionLog(folder.path)
+            return PartitionOpener().open(folder.path)
         of_topic = [str(folder.partition) for folder in self._live() if folder.topic == topic]
         if of_topic:
             raise KeyError(f"no partition {partition} of topic {topic!r} in {self._path}, only {', '.join(of_topic)}")
@@ -321,13 +325,17 @@ class PartitionLog:
     Parameters
     ----------
     path : path
-        The partition's folder. The checkpoints of its log dir are read as well.
+        The partition's folder, or its URL. The checkpoints of its log dir are read as well.
+    storage_options, filesystem : optional
+        The store of a URL, as for :func:`kafkalog.scan`.
     """
 
     __slots__ = ("_core", "_path")
 
-    def __init__(self, path: StrPath) -> None:
-        self._path = _arguments.path(path)
+    def __init__(
+        self, path: StrPath, *, storage_options: Mapping[str, Any] | None = None, filesystem: object | None = None
+    ) -> None:
+        self._path = _arguments.path(storage.located(path, storage_options, filesystem))
         self._core = _core.PartitionLog(self._path)
 
     @classmethod
@@ -360,8 +368,8 @@ class PartitionLog:
         except (KafkaLogError, OSError):
             return "unknown"
 
-    def __reduce__(self) -> tuple[type[Self], tuple[str]]:
-        return type(self), (self._path,)
+    def __reduce__(self) -> tuple[type[Self], tuple[Any]]:
+        return type(self), (storage.pickled(self._path),)
 
     def __fspath__(self) -> str:
         return self._path

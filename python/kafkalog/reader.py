@@ -10,7 +10,7 @@ import os
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
-from kafkalog import _arguments, _core, _reprs
+from kafkalog import _arguments, _core, _reprs, storage
 from kafkalog._loose import Loose, loose, naming, only
 from kafkalog._typed_values import plan_decoding
 from kafkalog.options import (
@@ -204,7 +204,7 @@ class RecordReader(_reprs.Closing):
         return pa.schema(self._stream)  # type: ignore[arg-type]
 
     @property
-    def metrics(self) -> dict[str, int]:
+    def metrics(self) -> dict[str, Any]:
         """Counters of what has been read so far.
 
         ``bytes`` of the batches examined; ``batches`` decoded; ``records`` returned as rows (for ``scan_batches`` both
@@ -215,6 +215,9 @@ class RecordReader(_reprs.Closing):
         deleted by retention between planning and reading; ``bytes_lost`` in ``lost`` ranges, skipped as damaged (see
         :attr:`lost`); ``undecoded`` records, of which a key or value could not be decoded, whether they are null or
         left out (``on_undecoded``), and ``unknown_fields`` of Protobuf messages, which their schemas do not have.
+
+        Of object stores: ``requests``, those of planning and repeated ones among them; ``bytes_fetched``, also ahead of
+        the reader; ``retries``; and ``seconds_waited`` for answers, a float.
         """
         return self._stream.metrics()
 
@@ -346,6 +349,8 @@ def scan(
     topics: str | Iterable[str] | None = None,
     *,
     options: ReadOptions | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: object | None = None,
     **keywords: Unpack[ScanKeywords],
 ) -> RecordReader:
     """Read records, by topic, partition and offset.
@@ -357,11 +362,16 @@ def scan(
     path : path or list of paths
         A log dir, several log dirs, a partition's folder, or ``.log`` files. One file whose bytes begin with a batch is
         a segment whatever its name; its topic and partition are those that are named, else null. Also compressed (gzip,
-        zstd, lz4), a ``.tar`` of a log dir, and ``-`` for standard input: at most 2 GiB go to temporary files.
+        zstd, lz4), a ``.tar`` of a log dir, and ``-`` for standard input: at most 2 GiB go to temporary files. Or URLs
+        of a store, such as ``s3://bucket/logs``; see :func:`kafkalog.storage.open_storage`.
     topics : str or iterable of str, optional
         Topics to read. Default: all but internal ones (``__...``).
     options : ReadOptions, optional
         Several options at once; keywords take precedence.
+    storage_options : mapping, optional
+        Options of the store that URLs are in, by the names of the object_store crate. Default: the environment.
+    filesystem : object, optional
+        A ``pyarrow.fs``, fsspec or obstore object that the path is in.
     **keywords
         Any option of :class:`kafkalog.ReadOptions`, which documents them all.
 
@@ -381,7 +391,7 @@ def scan(
         When two of the folders hold the same partition, as in backups of several brokers. Read one of the two by its
         path, or leave out one log dir.
     """
-    return _scan("scan", path, topics, options, keywords)
+    return _scan("scan", storage.located(path, storage_options, filesystem), topics, options, keywords)
 
 
 @expand_signature(ScanKeywords, threads=None)
@@ -390,6 +400,8 @@ def read_table(
     topics: str | Iterable[str] | None = None,
     *,
     options: ReadOptions | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: object | None = None,
     **keywords: Unpack[ScanKeywords],
 ) -> pa.Table:
     """Read records into a table: ``scan(...).read_all()``, with the parameters of :func:`scan`.
@@ -403,6 +415,7 @@ def read_table(
     """
     if options is None:
         keywords.setdefault("threads", None)
+    path = storage.located(path, storage_options, filesystem)
     with _scan("read_table", path, topics, options, keywords) as reader:
         return reader.read_all()
 
@@ -413,6 +426,8 @@ def scan_batches(
     topics: str | Iterable[str] | None = None,
     *,
     options: ReadOptions | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: object | None = None,
     **keywords: Unpack[ScanBatchesKeywords],
 ) -> RecordReader:
     """Read Kafka's batches, one row each; nothing is decompressed.
@@ -421,7 +436,7 @@ def scan_batches(
 
     Parameters
     ----------
-    path, topics, options
+    path, topics, options, storage_options, filesystem
         As for :func:`scan`; ``options`` may set only what is listed here.
     **keywords
         ``topic_pattern``, ``partitions``, ``include_inactive``, and where to begin and end (``starting_offsets``,
@@ -436,6 +451,7 @@ def scan_batches(
         The columns are ``BATCH_COLUMNS``.
     """
     valid = ("topics", *ScanBatchesKeywords.__annotations__)
+    path = storage.located(path, storage_options, filesystem)
     return batch_reader(path, merged("scan_batches", valid, options, _with_topics(topics, keywords)))
 
 

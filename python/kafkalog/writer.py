@@ -194,7 +194,7 @@ class LogWriter(_reprs.Closing):
         if clock is not None and not callable(clock):
             raise TypeError(f"clock must be a callable that returns milliseconds since the epoch, not {clock!r}")
         settings = pairs(config)
-        dirs = _arguments.paths(log_dir)
+        dirs = _arguments.local_paths(log_dir)
         if any(os.path.lexists(f"{log_dir}/{_core.JOB_NOTE}") for log_dir in dirs):
             from kafkalog.spark import append_job
 
@@ -387,8 +387,10 @@ class LogWriter(_reprs.Closing):
         if isinstance(source, _core.PartitionRange):
             # Planned by this package.
             ranges = [source]
+        elif isinstance(source, RecordReader):
+            ranges = source.take_batch_ranges()
         else:
-            ranges = source.take_batch_ranges() if isinstance(source, RecordReader) else plan_ranges(source)
+            ranges = plan_ranges(_arguments.local_paths(source))
         if len(ranges) > 1:
             named = ", ".join(f"{each.topic}-{each.partition}" for each in ranges[:3])
             raise ValueError(f"append_batches takes the batches of one partition, not of {len(ranges)} ({named}, ...)")

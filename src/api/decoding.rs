@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
+use crate::io::folder::is_folder;
 use crate::scan::lost::LostRange;
 use crate::scan::range::PartitionRange;
 use crate::segment::skipping::OnCorrupt;
@@ -165,7 +166,7 @@ pub(crate) fn find_schemas(
 
 /// A registry's topic has one partition.
 fn holds(dir: &Path) -> bool {
-    dir.join(format!("{TOPIC}-0")).is_dir()
+    is_folder(&dir.join(format!("{TOPIC}-0")))
 }
 
 fn replayed<'a>(

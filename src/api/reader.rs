@@ -1,10 +1,11 @@
 //! Result of a scan.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::arrow::batches::{BatchReader, batch_schema};
 use crate::arrow::lost::lost_batch;
@@ -12,6 +13,7 @@ use crate::arrow::parallel::ParallelReader;
 use crate::arrow::reader::{self, DecodeCounts};
 use crate::arrow::schema::ColumnOptions;
 use crate::error::Result;
+use crate::io::objects::request::{RequestCounters, RequestCounts};
 use crate::records::search::RecordSearch;
 use crate::scan::latest::Latest;
 use crate::scan::lost::{self, LostRange};
@@ -62,6 +64,19 @@ pub struct ScanMetrics {
     pub bytes_lost: u64,
     /// Ranges of them.
     pub lost: u64,
+    /// Requests to object stores, those of planning and repeated ones among them.
+    pub requests: u64,
+    /// Bytes of objects that arrived.
+    pub bytes_fetched: u64,
+    /// Requests that were sent again.
+    pub retries: u64,
+    /// Seconds that the reader waited for answers.
+    #[serde(rename = "seconds_waited", serialize_with = "in_seconds")]
+    pub waited: Duration,
+}
+
+fn in_seconds<S: Serializer>(waited: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_f64(waited.as_secs_f64())
 }
 
 /// Planned read.
@@ -127,6 +142,29 @@ impl Request {
             Self::Batches { on_corrupt, .. } => Some(*on_corrupt),
             Self::Offsets { .. } | Self::Tables { .. } | Self::Metadata { .. } => None,
         }
+    }
+
+    fn ranges(&self) -> &[PartitionRange] {
+        match self {
+            Self::Records { ranges, .. }
+            | Self::Batches { ranges, .. }
+            | Self::Offsets { ranges, .. }
+            | Self::Tables { ranges, .. }
+            | Self::Metadata { ranges, .. } => ranges,
+        }
+    }
+
+    /// Counters of the stores that it reads, each once.
+    fn counters(&self) -> Vec<Arc<RequestCounters>> {
+        let mut found: Vec<Arc<RequestCounters>> = Vec::new();
+        for range in self.ranges() {
+            if let Some(counters) = range.folder.counters()
+                && !found.iter().any(|known| Arc::ptr_eq(known, &counters))
+            {
+                found.push(counters);
+            }
+        }
+        found
     }
 
     /// The most rows that it gives.
@@ -264,6 +302,7 @@ pub struct RecordReader {
     remaining: Option<usize>,
     /// Rows returned within the limit.
     returned: u64,
+    counters: Vec<Arc<RequestCounters>>,
 }
 
 impl RecordReader {
@@ -273,6 +312,7 @@ impl RecordReader {
             remaining: request.limit(),
             lost: request.lost(),
             returned: 0,
+            counters: request.counters(),
             state: OpenScan::Planned(request),
             metrics: Default::default(),
             decoded: DecodeCounts::default(),
@@ -371,6 +411,7 @@ impl RecordReader {
     #[must_use]
     pub fn metrics(&self) -> ScanMetrics {
         let (metrics, rows) = self.metrics;
+        let counts = RequestCounts::of(&self.counters);
         ScanMetrics {
             bytes: metrics.bytes,
             batches: metrics.batches,
@@ -389,6 +430,10 @@ impl RecordReader {
             unknown_fields: self.decoded.unknown_fields,
             bytes_lost: metrics.bytes_lost,
             lost: metrics.lost,
+            requests: counts.requests,
+            bytes_fetched: counts.bytes,
+            retries: counts.retries,
+            waited: counts.waited,
         }
     }
 }

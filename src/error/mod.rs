@@ -288,10 +288,14 @@ impl Error {
         }
     }
 
-    /// [`Error::Io`] for a path; shaped for `map_err`.
+    /// [`Error::Io`] for a path; shaped for `map_err`. A read that the caller cancelled is [`Error::Interrupted`]: the
+    /// operating system's interruptions do not get here.
     pub fn io(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
-        move |source| Self::Io { path, source }
+        move |source| match source.kind() {
+            io::ErrorKind::Interrupted => Self::Interrupted,
+            _ => Self::Io { path, source },
+        }
     }
 
     /// A broker has replaced or removed a file since the log was opened: the log must be opened again.

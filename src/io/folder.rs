@@ -9,6 +9,7 @@ use super::disk::Disk;
 use super::file::{about, open, read_at};
 use super::index_file::IndexFile;
 use super::links::detach;
+use super::objects::folder::ObjectFolder;
 use super::storage::{
     FileStat, Folder, FolderEntries, FolderEntry, ReadFile, ReadFolder, Storage, StoredFile,
 };
@@ -41,11 +42,26 @@ impl DiskFolder {
 }
 
 impl Folder {
-    /// The folder at `path`: here alone a path becomes one.
+    /// The folder at `path`, on a disk or in a mounted store: here alone a path becomes one.
     #[must_use]
     pub fn at(path: impl AsRef<Path>) -> Self {
-        Self::new(DiskFolder::at(path.as_ref()))
+        match ObjectFolder::at(path.as_ref()) {
+            Some(folder) => Self::new(folder),
+            None => Self::new(DiskFolder::at(path.as_ref())),
+        }
     }
+}
+
+/// Returns whether there is a folder at a path, on a disk or in a mounted store.
+pub(crate) fn is_folder(path: &Path) -> bool {
+    Folder::at(path).is_folder().unwrap_or(false)
+}
+
+/// Returns whether there is a file at a path likewise.
+pub(crate) fn is_file(path: &Path) -> bool {
+    Folder::at(path)
+        .is_folder()
+        .is_ok_and(|is_folder| !is_folder)
 }
 
 impl From<&Path> for Folder {

@@ -51,6 +51,7 @@ impl<'a> ClosedName<'a> {
     pub fn of(folder: &'a dyn ReadFolder, name: &'a str, next: Option<Offset>) -> Option<Self> {
         let is_closed = match FileName::parse(name) {
             Some(file) if file.kind == FileKind::Snapshot => false,
+            Some(_) if !folder.has_maps() => false,
             Some(file) => match file.state {
                 FileState::Live => next.is_some_and(|next| {
                     let next_name = FileName::new(next, FileKind::Log).to_string();

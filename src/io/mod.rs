@@ -14,8 +14,10 @@
 //! | [`links`] | files with several names |
 //! | [`lock`] | a log dir's `.lock` |
 //! | [`mapping`] | closed files and their read-only maps, and the contract that makes these sound |
+//! | [`objects`] | folders and files in object stores |
 //! | [`overlay`] | a folder in a plan: a base, and the actions planned over it |
 //! | [`pool`] | memory that is reused |
+//! | [`provider`] | what an object store must answer |
 //! | [`storage`] | folders and their files, wherever they are |
 //! | [`stored_index`] | index files in any storage |
 //! | `syncing` | syncs beside the work |
@@ -35,8 +37,10 @@ pub(crate) mod kept_map;
 pub(crate) mod links;
 pub(crate) mod lock;
 pub(crate) mod mapping;
+pub(crate) mod objects;
 pub(crate) mod overlay;
 pub(crate) mod pool;
+pub(crate) mod provider;
 pub(crate) mod region;
 pub(crate) mod storage;
 pub(crate) mod stored_index;

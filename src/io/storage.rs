@@ -4,11 +4,12 @@
 //!
 //! | trait | what | implemented by |
 //! |---|---|---|
-//! | [`ReadFile`] | ranges of one file | files on a disk and under plan |
-//! | [`ReadFolder`] | entries, files | [`DiskFolder`](super::folder::DiskFolder), [`Overlay`](super::overlay::Overlay) |
+//! | [`ReadFile`] | ranges of one file | files on a disk, under plan and in a store |
+//! | [`ReadFolder`] | entries, files | [`DiskFolder`](super::folder::DiskFolder), [`Overlay`](super::overlay::Overlay), [`objects`](super::objects) |
 //! | [`StoredFile`] | a file that is written | as [`ReadFile`] |
 //! | [`Storage`] | a folder that is written | as [`ReadFolder`] |
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, DirEntry, File, Metadata};
@@ -19,6 +20,7 @@ use std::sync::Arc;
 
 use super::entry_file::EntryFile;
 use super::file::{ensure_small, modified_ms};
+use super::objects::request::RequestCounters;
 use crate::error::{Error, Result};
 use crate::types::TimestampMs;
 
@@ -48,6 +50,11 @@ pub trait ReadFile: fmt::Debug + Send + Sync {
     /// The operating system's file, where this is one: it can be mapped.
     fn disk_file(&self) -> Option<&File> {
         None
+    }
+
+    /// Says up to where a reader will read, so that nothing beyond is read ahead; `None` for the end of the file.
+    fn stop_at(&self, position: Option<u64>) {
+        let _ = position;
     }
 }
 
@@ -216,6 +223,47 @@ pub trait ReadFolder: fmt::Debug + Send + Sync {
         let file = self.open(name)?;
         let length = file.length()?;
         Ok((file, length))
+    }
+
+    /// Opens a file as it was planned to be read. A store does not list the folder for it, and refuses an object that is
+    /// another one by now.
+    ///
+    /// # Errors
+    /// As [`ReadFolder::open`]; in a store a missing or changed object is found when it is read.
+    fn open_planned(
+        &self,
+        name: &str,
+        size: u64,
+        version: Option<&str>,
+    ) -> Result<Arc<dyn ReadFile>> {
+        let _ = (size, version);
+        self.open(name)
+    }
+
+    /// Text that changes with the content of a file, where the storage has one: an object's `ETag`.
+    ///
+    /// # Errors
+    /// `Io`, also where there is no such file.
+    fn version(&self, name: &str) -> Result<Option<Arc<str>>> {
+        let _ = name;
+        Ok(None)
+    }
+
+    /// Returns whether its files may be mapped; otherwise it need not be asked which are closed.
+    fn has_maps(&self) -> bool {
+        true
+    }
+
+    /// Counters of the requests that are sent for it, in a store.
+    fn counters(&self) -> Option<Arc<RequestCounters>> {
+        None
+    }
+
+    /// The same folder for a reader of these topics alone, which need not list the others; `None` where it makes no
+    /// difference.
+    fn narrowed(&self, topics: &BTreeSet<String>) -> Option<Folder> {
+        let _ = topics;
+        None
     }
 
     /// Returns whether there is a file of that name.

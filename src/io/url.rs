@@ -3,13 +3,18 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
+use super::objects::mount::is_mounted;
 use crate::error::{Error, Result};
 
-/// The path from the root, so that it holds when the process changes its working directory. Links and `..` stay.
+/// The path from the root, so that it holds when the process changes its working directory. Links and `..` stay. A path in
+/// a mounted store is one.
 ///
 /// # Errors
 /// As [`local`]; `Io` without a working directory.
 pub(crate) fn absolute(path: &Path) -> Result<PathBuf> {
+    if is_mounted(path) {
+        return Ok(path.to_path_buf());
+    }
     std::path::absolute(local(path)?).map_err(Error::io(path))
 }
 

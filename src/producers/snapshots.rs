@@ -1,13 +1,10 @@
 //! The `.snapshot` files of a partition folder.
 
 use std::fmt;
-use std::path::PathBuf;
 
 use crate::error::Result;
 use crate::format::file_name::{FileKind, FileState, leading_offset, offset_of_file};
-use crate::io::disk::Disk;
-use crate::io::folder::DiskFolder;
-use crate::io::storage::{Storage, entries_if_any, read_small};
+use crate::io::storage::{ReadFolder, Storage, entries_if_any, read_small};
 use crate::types::Offset;
 
 /// Longest snapshot that is read: three million producers.
@@ -51,7 +48,8 @@ pub trait SnapshotFiles: fmt::Debug + Send + Sync {
 pub struct Snapshots<S>(S);
 
 /// The snapshots in a partition folder on a disk.
-pub type FolderSnapshots = Snapshots<DiskFolder>;
+#[cfg(feature = "internal")]
+pub type FolderSnapshots = Snapshots<crate::io::folder::DiskFolder>;
 
 impl<S> Snapshots<S> {
     /// Those of a folder.
@@ -61,32 +59,40 @@ impl<S> Snapshots<S> {
     }
 }
 
+#[cfg(feature = "internal")]
 impl FolderSnapshots {
     /// Those of the partition folder `folder`.
     #[must_use]
-    pub fn new(folder: impl Into<PathBuf>, disk: &Disk) -> Self {
-        Self(DiskFolder::new(&folder.into(), disk))
+    pub fn new(folder: impl AsRef<std::path::Path>, disk: &crate::io::disk::Disk) -> Self {
+        Self(crate::io::folder::DiskFolder::new(folder.as_ref(), disk))
     }
+}
+
+/// The snapshots in a folder, by name.
+///
+/// # Errors
+/// `Io`; `CorruptIndex` for a name that does not begin with an offset.
+pub(crate) fn snapshots_in(folder: &dyn ReadFolder) -> Result<Vec<(Offset, String)>> {
+    // The path is for the error.
+    let offset =
+        |name: &str| leading_offset(name).map_or_else(|| offset_of_file(&folder.path_of(name)), Ok);
+    let mut found = Vec::new();
+    for entry in entries_if_any(folder)? {
+        let entry = entry?;
+        let name = entry
+            .name()
+            .filter(|name| name.ends_with(FileKind::Snapshot.suffix()));
+        if let Some(name) = name.filter(|_| entry.is_file()) {
+            found.push((offset(name)?, name.to_owned()));
+        }
+    }
+    found.sort_unstable_by(|(_, a), (_, b)| a.cmp(b));
+    Ok(found)
 }
 
 impl<S: Storage> SnapshotFiles for Snapshots<S> {
     fn list(&self) -> Result<Vec<(Offset, String)>> {
-        // The path is for the error.
-        let offset = |name: &str| {
-            leading_offset(name).map_or_else(|| offset_of_file(&self.0.path_of(name)), Ok)
-        };
-        let mut found = Vec::new();
-        for entry in entries_if_any(&self.0)? {
-            let entry = entry?;
-            let name = entry
-                .name()
-                .filter(|name| name.ends_with(FileKind::Snapshot.suffix()));
-            if let Some(name) = name.filter(|_| entry.is_file()) {
-                found.push((offset(name)?, name.to_owned()));
-            }
-        }
-        found.sort_unstable_by(|(_, a), (_, b)| a.cmp(b));
-        Ok(found)
+        snapshots_in(&self.0)
     }
 
     fn read(&self, name: &str) -> Result<Vec<u8>> {

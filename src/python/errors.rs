@@ -118,12 +118,14 @@ fn convert(py: Python<'_>, error: &Error, text: String) -> PyResult<PyErr> {
     })
 }
 
-/// The system's errno; for a missing or existing file that the core itself detected, the matching one.
+/// The system's errno; for a fault that the core itself detected, the matching one.
 fn errno(py: Python<'_>, error: &io::Error) -> PyResult<Option<i32>> {
     let name = match (error.raw_os_error(), error.kind()) {
         (None, io::ErrorKind::NotFound) => "ENOENT",
         (None, io::ErrorKind::AlreadyExists) => "EEXIST",
         (None, io::ErrorKind::NotSeekable) => "ESPIPE",
+        (None, io::ErrorKind::PermissionDenied) => "EACCES",
+        (None, io::ErrorKind::TimedOut) => "ETIMEDOUT",
         (known, _) => return Ok(known),
     };
     py.import("errno")?.getattr(name)?.extract().map(Some)

@@ -20,6 +20,7 @@ mod range;
 mod reader;
 mod rows;
 mod statistics;
+mod storage;
 mod tables;
 mod tools;
 mod verify;
@@ -61,6 +62,10 @@ mod _core {
     use super::reader::{RecordStream, check_search, scan_batch_ranges, scan_ranges};
     #[pymodule_export]
     use super::rows::PyRows;
+    #[pymodule_export]
+    use super::storage::{
+        forget_listings, is_mounted, list_folder, mount_storage, path_kind, read_file,
+    };
     #[pymodule_export]
     use super::tables::{
         table_coverage, table_metadata, table_offsets, table_open_transactions, table_producers,

@@ -89,7 +89,11 @@ pub(super) fn ask_folders<T>(
     question: impl Fn(&ListedLog, &PlanOptions) -> Result<T>,
 ) -> Result<Vec<T>> {
     let chooser = Chooser::new(options)?;
-    let candidates = candidates(roots, options.include_inactive)?;
+    let narrowed: Vec<Folder> = roots
+        .iter()
+        .map(|root| narrowed(root, options).unwrap_or_else(|| root.clone()))
+        .collect();
+    let candidates = candidates(&narrowed, options.include_inactive)?;
     let mut chosen: Vec<&Candidate> = candidates.iter().filter(|c| chooser.takes(c)).collect();
     // Files of a folder that is read anyway add nothing.
     let whole: BTreeSet<&PathBuf> = chosen
@@ -110,6 +114,11 @@ pub(super) fn ask_folders<T>(
             settled(candidate, options, |log| question(log, options)).transpose()
         })
         .collect()
+}
+
+/// A root in which only the named topics need to be listed.
+fn narrowed(root: &Folder, options: &PlanOptions) -> Option<Folder> {
+    root.narrowed(options.topics.as_ref()?)
 }
 
 /// The answer of a folder that may change at the same time: if a listed file is gone, the folder is listed again.
@@ -200,6 +209,7 @@ fn range_of(log: &ListedLog, options: &PlanOptions) -> Result<PartitionRange> {
                 .map(|all| all.iter().filter(reaches_in).copied().collect()),
             start_offset: segment.base_offset,
             end: None,
+            version: log.folder().version(&segment.file_name)?,
             map: transactions
                 .as_ref()
                 .map(|t| t.map_of(segment))

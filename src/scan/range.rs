@@ -52,25 +52,37 @@ pub struct SegmentRange {
     pub start_offset: Offset,
     /// Start of the next piece; `None` reads to the end.
     pub end: Option<Cut>,
+    /// Of an object in a store, text that changes with its content (`ETag`).
+    #[serde(default)]
+    pub version: Option<Arc<str>>,
     /// The file's map, if planning made one: it does not outlive the process.
     #[serde(skip)]
     pub map: KeptMap,
 }
 
-/// A list: of a closed segment that is read whole, as most are, only base offset, size and next base offset; of any
-/// other the fields in their order. A plan may have a million.
+/// A list: of a closed segment that is read whole, as most are, only base offset, size, next base offset and version; of
+/// any other the fields in their order. A plan may have a million.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum StoredSegment {
     Whole(Offset, u64, Option<Offset>),
+    Object(Offset, u64, Option<Offset>, Arc<str>),
     Other(#[serde(with = "SegmentRange")] SegmentRange),
 }
 
 impl Serialize for SegmentRange {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let (base, size, next) = (self.base_offset, self.size, self.next_base_offset);
-        if *self == Self::whole(base, size, next) {
-            return (base, size, next).serialize(to);
+        let version = &self.version;
+        let whole = Self {
+            version: version.clone(),
+            ..Self::whole(base, size, next)
+        };
+        if *self == whole {
+            return match version {
+                Some(version) => (base, size, next, version).serialize(to),
+                None => (base, size, next).serialize(to),
+            };
         }
         let (name, active, from) = (&self.file_name, self.is_active, self.start_position);
         let end = self.end.map(|cut| (cut.position, cut.offset));
@@ -85,6 +97,7 @@ impl Serialize for SegmentRange {
             &self.aborted,
             first,
             end,
+            version,
         )
             .serialize(to)
     }
@@ -94,6 +107,10 @@ impl<'de> Deserialize<'de> for SegmentRange {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         Ok(match StoredSegment::deserialize(from)? {
             StoredSegment::Whole(base_offset, size, next) => Self::whole(base_offset, size, next),
+            StoredSegment::Object(base_offset, size, next, version) => Self {
+                version: Some(version),
+                ..Self::whole(base_offset, size, next)
+            },
             StoredSegment::Other(segment) => segment,
         })
     }
@@ -113,6 +130,7 @@ impl SegmentRange {
             aborted: None,
             start_offset: base_offset,
             end: None,
+            version: None,
             map: KeptMap::default(),
         }
     }
@@ -258,16 +276,22 @@ mod tests {
             }),
             ..SegmentRange::whole(7, 5, Some(10))
         };
+        let object = SegmentRange {
+            version: Some(Arc::from("etag")),
+            ..SegmentRange::whole(10, 5, None)
+        };
         let range = PartitionRange {
             folder: Folder::at("/logs/t-0"),
             topic: "t".to_owned(),
             end_offset: Some(9),
-            segments: vec![SegmentRange::whole(0, 5, Some(7)), other],
+            segments: vec![SegmentRange::whole(0, 5, Some(7)), other, object],
             ..PartitionRange::default()
         };
         let json = serde_json::to_string(&range).unwrap();
         assert!(
-            json.contains("[[0,5,7],[7,\"7.log\",5,true,3,10,[[1,2,3]],8,[4,9]]]"),
+            json.contains(
+                "[[0,5,7],[7,\"7.log\",5,true,3,10,[[1,2,3]],8,[4,9],null],[10,5,null,\"etag\"]]"
+            ),
             "{json}"
         );
         assert_eq!(

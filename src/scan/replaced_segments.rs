@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::format::file_name::FileState;
+use crate::io::interrupt;
 use crate::io::mapping::ClosedName;
 use crate::io::storage::{Folder, ReadFolder};
 use crate::log::listing::Listing;
@@ -43,7 +44,11 @@ impl Opening {
             return Ok(same);
         }
         match (closed, segment.map.get()) {
-            (None, _) => SegmentSource::open(folder, name, size, self.access),
+            (None, _) => {
+                interrupt::check()?;
+                let file = folder.open_planned(name, size, segment.version.as_deref())?;
+                SegmentSource::over(file, size, self.access)
+            }
             (Some(closed), Some(map)) => {
                 SegmentSource::over_map(&closed.path(), Arc::clone(map), size, self.access)
             }
@@ -70,7 +75,9 @@ pub(super) fn open_planned(
     };
     // Asked after the opening: whatever was exchanged before it shows. Of a swap only the beginning may count.
     let is_swap = segment.file_name.ends_with(FileState::Swap.suffix());
+    // An object's version is compared with each read instead.
     let same = segment.is_active
+        || !folder.has_maps()
         || folder
             .stat(&segment.file_name)
             .is_ok_and(|now| now.length == segment.size || (is_swap && now.length > segment.size));

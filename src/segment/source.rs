@@ -210,6 +210,9 @@ impl SegmentSource {
         self.end = position.map_or(self.planned, |position| {
             position.saturating_add(RECORD_BATCH_OVERHEAD as u64)
         });
+        if let Origin::Copied { file, .. } = &self.origin {
+            file.stop_at(Some(self.end));
+        }
     }
 
     /// Sets what will be read from here on.

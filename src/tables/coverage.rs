@@ -9,6 +9,7 @@ use super::producers::folders;
 use super::topic::Topic;
 use crate::error::Result;
 use crate::format::file_name::CLUSTER_METADATA_TOPIC;
+use crate::io::folder::is_folder;
 use crate::log::dir::UNKNOWN_PARTITION;
 
 /// The partitions of an internal topic.
@@ -62,7 +63,7 @@ impl Coverage {
 /// Number of partitions that the topic has by the metadata log of a log dir; `None` if it does not say.
 fn count_of(log_dir: &Path, topic: Topic) -> Option<i32> {
     let folder = log_dir.join(format!("{CLUSTER_METADATA_TOPIC}-0"));
-    if !folder.is_dir() {
+    if !is_folder(&folder) {
         return None;
     }
     // Its faults do not matter here.

@@ -14,7 +14,6 @@
 //! the log's after an election.
 
 use std::fmt;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::plan::{is_snapshot, snapshot_id};
@@ -22,7 +21,7 @@ use crate::format::checkpoint::{LEADER_EPOCH_CHECKPOINT, parse_epochs, parse_off
 use crate::format::file_name::{CLUSTER_METADATA_TOPIC, FileKind, FileName, FileState};
 use crate::index::offset::OffsetIndex;
 use crate::index::time::TimeIndex;
-use crate::io::folder::DiskFolder;
+use crate::io::storage::{Folder, ReadFolder};
 use crate::log::dir::{RECOVERY_POINT, REPLICATION, dir_above, read_parsed};
 use crate::types::{Offset, TopicPartition};
 
@@ -44,10 +43,11 @@ impl fmt::Display for Passed {
 /// What cannot be read shows nothing; it is a finding of its own.
 pub(super) fn shown_beyond(folder: &Path, end: Offset) -> Option<Passed> {
     let mut shown: Vec<(Offset, PathBuf)> = Vec::new();
-    let on_disk = DiskFolder::at(folder);
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let offset = offset_of(&on_disk, &entry.file_name().to_string_lossy());
-        shown.extend(offset.map(|offset| (offset, entry.path())));
+    let files = Folder::at(folder);
+    for entry in files.entries().into_iter().flatten().flatten() {
+        let name = entry.text();
+        let offset = offset_of(&*files, &name);
+        shown.extend(offset.map(|offset| (offset, files.path_of(&name))));
     }
     let path = folder.join(LEADER_EPOCH_CHECKPOINT);
     if let Ok(Some(epochs)) = read_parsed(&path, parse_epochs) {
@@ -77,7 +77,7 @@ pub(super) fn shown_beyond(folder: &Path, end: Offset) -> Option<Passed> {
 }
 
 /// End offset of the log, as this file shows it.
-fn offset_of(folder: &DiskFolder, name: &str) -> Option<Offset> {
+fn offset_of(folder: &dyn ReadFolder, name: &str) -> Option<Offset> {
     if is_snapshot(Path::new(name)) {
         return snapshot_id(name).map(|(end, _)| end);
     }

@@ -23,6 +23,7 @@ use super::topic::Topic;
 use crate::error::{Error, Result};
 use crate::format::control::ControlType;
 use crate::format::file_name::CLUSTER_METADATA_TOPIC;
+use crate::io::folder::is_folder;
 use crate::log::dir::PathKind;
 use crate::scan::lost::LostRange;
 use crate::scan::range::PartitionRange;
@@ -216,7 +217,7 @@ fn folder_of(paths: &[PathBuf], ranges: &[PartitionRange]) -> Option<PathBuf> {
             PathKind::File => return None,
         },
     };
-    path.is_dir().then_some(folder)
+    is_folder(path).then_some(folder)
 }
 
 /// Place at which a replay may start.

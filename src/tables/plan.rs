@@ -9,12 +9,12 @@
 //! A snapshot's name ends in 20 digits of an offset, `-`, 10 of an epoch (`Snapshots`).
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::topic::Topic;
 use crate::error::{Error, Result};
 use crate::format::file_name::FolderName;
+use crate::io::folder::{is_file, is_folder};
 use crate::io::storage::Folder;
 use crate::log::dir::{PathKind, dir_above};
 use crate::scan::plan::{PlanOptions, Starting, plan_scan};
@@ -68,7 +68,7 @@ pub(crate) fn plan(paths: &[PathBuf], topics: Option<&[String]>) -> Result<Vec<P
     let (snapshots, others): (Vec<_>, Vec<_>) = paths
         .iter()
         .cloned()
-        .partition(|path| is_snapshot(path) && path.is_file());
+        .partition(|path| is_snapshot(path) && is_file(path));
     let options = PlanOptions {
         topics: Some(wanted.clone()),
         starting_offsets: Starting::Oldest,
@@ -117,9 +117,9 @@ fn snapshots_in(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     for path in paths {
         match PathKind::of(path)? {
             PathKind::LogDir => {
-                found.extend(Some(path.join(BOOTSTRAP)).filter(|path| path.is_file()));
+                found.extend(Some(path.join(BOOTSTRAP)).filter(|path| is_file(path)));
                 let folder = path.join(format!("{}-0", Topic::ClusterMetadata.name()));
-                if folder.is_dir() {
+                if is_folder(&folder) {
                     found.extend(list(&folder)?);
                 }
             }
@@ -136,9 +136,11 @@ fn snapshots_in(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
 
 fn list(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
-    for entry in fs::read_dir(folder).map_err(Error::io(folder))? {
-        let path = entry.map_err(Error::io(folder))?.path();
-        if is_snapshot(&path) && path.is_file() {
+    let folder = Folder::at(folder);
+    for entry in folder.entries()? {
+        let entry = entry?;
+        let path = folder.path_of(&entry.text());
+        if is_snapshot(&path) && entry.is_file() {
             found.push(path);
         }
     }
@@ -148,18 +150,20 @@ fn list(folder: &Path) -> Result<Vec<PathBuf>> {
 
 /// A snapshot as a log of one segment.
 fn range_of(path: &Path) -> Result<PartitionRange> {
-    let size = fs::metadata(path).map_err(Error::io(path))?.len();
-    let name = path.file_name().unwrap_or_default();
+    let folder = Folder::at(dir_above(path));
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let size = folder.stat(&name)?.length;
     Ok(PartitionRange {
-        folder: Folder::at(dir_above(path)),
         topic: Topic::ClusterMetadata.name().to_owned(),
         partition: 0,
         start_offset: BELOW_ALL,
         segments: vec![SegmentRange {
-            file_name: name.to_string_lossy().into_owned(),
             start_offset: BELOW_ALL,
+            version: folder.version(&name)?,
+            file_name: name.into_owned(),
             ..SegmentRange::whole(0, size, None)
         }],
+        folder,
         ..PartitionRange::default()
     })
 }

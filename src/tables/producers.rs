@@ -15,14 +15,13 @@ use arrow_schema::{Field, Schema};
 
 use crate::error::{Error, Result};
 use crate::format::file_name::{CLUSTER_METADATA_TOPIC, FolderState};
-use crate::io::disk::Disk;
-use crate::io::storage::Folder;
+use crate::io::storage::{Folder, read_small};
 use crate::log::dir::{DirState, LogDir, PartitionFolder, PathKind, dir_above};
 use crate::log::listed::ListedLog;
 use crate::producers::ProducerStateManager;
 use crate::producers::entry::ProducerEntry;
 use crate::producers::replay::{Rebuilding, ReplayedLog};
-use crate::producers::snapshots::{FolderSnapshots, SnapshotFiles};
+use crate::producers::snapshots::{MAX_SNAPSHOT, SnapshotFiles, snapshots_in};
 use crate::segment::batches::Batches;
 use crate::segment::lookup::SegmentLookup;
 use crate::segment::skipping::PastDamage;
@@ -105,7 +104,7 @@ impl Producers {
     pub(crate) fn of(folder: PartitionFolder, dir: &DirState) -> Result<Self> {
         let log = ListedLog::open_in(Folder::at(&folder.path), folder.name.clone(), dir)?;
         let files = ReadOnly {
-            files: FolderSnapshots::new(&*folder.path, &Disk::default()),
+            folder: Folder::at(&folder.path),
             trusted: (0..log.segments().len())
                 .find(|&n| !log.is_trusted(n))
                 .and_then(|n| log.segments().get(n))
@@ -144,20 +143,20 @@ impl Producers {
 /// Snapshots that are read, while nothing is written or removed.
 #[derive(Debug)]
 struct ReadOnly {
-    files: FolderSnapshots,
+    folder: Folder,
     /// Those above are made again when a broker recovers the segments from here on (`LogLoader.recoverSegment`).
     trusted: Option<Offset>,
 }
 
 impl SnapshotFiles for ReadOnly {
     fn list(&self) -> Result<Vec<(Offset, String)>> {
-        let mut found = self.files.list()?;
+        let mut found = snapshots_in(&*self.folder)?;
         found.retain(|&(offset, _)| self.trusted.is_none_or(|trusted| offset <= trusted));
         Ok(found)
     }
 
     fn read(&self, name: &str) -> Result<Vec<u8>> {
-        self.files.read(name)
+        read_small(&*self.folder, name, MAX_SNAPSHOT)
     }
 
     fn write(&self, _name: &str, _data: &[u8], _sync: bool) -> Result<()> {

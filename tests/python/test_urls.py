@@ -1,4 +1,4 @@
-"""A path that looks like a URL is never taken for a local one: ``s3:`` is refused everywhere, ``file:`` is read.
+"""A path that looks like a URL is never taken for a local one: ``s3:`` is read or refused, ``file:`` is read.
 
 The functions are those that the packages export, and the paths are the parameters that are annotated as such, so a new
 one is tested as soon as it is public.
@@ -11,6 +11,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 import corpus
@@ -56,17 +57,34 @@ def path_parameters() -> Iterator[tuple[str, Callable[..., Any], str]]:
         for parameter in inspect.signature(call).parameters.values():
             is_path = any(kind in str(parameter.annotation) for kind in _KINDS)
             is_option = name.startswith("spark.") and parameter.name in _SPARK
+            # A ring of keys is a mapping to files.
+            is_path = is_path and parameter.name != "keyring"
             if (is_path or is_option) and not name.endswith(".__init__"):
                 yield name, call, parameter.name
 
 
-CASES = [pytest.param(*case, id=f"{case[0]}-{case[2]}") for case in path_parameters()]
+def takes_stores(call: Callable[..., Any], parameter: str) -> bool:
+    """Report whether a parameter may be a URL of a store: beside it are the options of one."""
+    return parameter == "path" and "storage_options" in inspect.signature(call).parameters
+
+
+def is_of_spark(name: str, parameter: str) -> bool:
+    """Report whether it is the path of a read on Spark, whose options of the store are ``storage.NAME``."""
+    return name in {"spark.count", "spark.export", "spark.plan", "spark.read"} and parameter == "path"
+
+
+CASES = [
+    pytest.param(*case, id=f"{case[0]}-{case[2]}")
+    for case in path_parameters()
+    if not takes_stores(case[1], case[2]) and not is_of_spark(case[0], case[2])
+]
+READERS = [pytest.param(*case[:2], id=case[0]) for case in path_parameters() if takes_stores(case[1], case[2])]
 
 
 def arguments(name: str, call: Callable[..., Any], folder: Path) -> dict[str, Any]:
     """Return the required arguments of a call, all of them sound."""
     last = name.rsplit(".", maxsplit=1)[-1]
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {"remote": folder / "L"} if last == "remote_segments" else {}
     for parameter in inspect.signature(call).parameters.values():
         if parameter.default is not inspect.Parameter.empty or parameter.kind is inspect.Parameter.VAR_KEYWORD:
             continue
@@ -117,12 +135,31 @@ def test_a_url_is_refused_before_anything_is_done(
         assert files(folder) == before
 
 
-@pytest.mark.parametrize("use", [parse, parse_paths])
+@pytest.mark.parametrize(("name", "call"), READERS)
+def test_a_url_of_a_store_is_read_as_the_local_path(name: str, call: Callable[..., Any], folder: Path) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    given = arguments(name, call, folder)
+    memory = fsspec.filesystem("memory")
+    for file in files(folder / "L"):
+        if file.is_file():
+            memory.pipe_file(f"/urls/L/{file.relative_to(folder / 'L').as_posix()}", file.read_bytes())
+    url = f"memory://urls/{given['path'].relative_to(folder).as_posix()}"
+
+    def answer(path: Any) -> Any:
+        try:
+            found = call(**{**given, "path": path})
+        except kafkalog.KafkaLogError as error:
+            return type(error)
+        return found if isinstance(found, pa.Table) else type(found)
+
+    assert answer(url) == answer(given["path"])
+
+
 @pytest.mark.parametrize("url", URLS)
-def test_options_of_spark_refuse_urls(use: Callable[..., Any], url: str, folder: Path) -> None:
+def test_log_dirs_that_spark_writes_are_no_urls(url: str, folder: Path) -> None:
     for given in ({"path": url}, {"paths": f'["{url}"]'}, {"path": f"{folder}/L,{url}"}):
         with pytest.raises(ValueError, match="is a URL: "):
-            use(given)
+            parse_paths(given)
 
 
 def test_file_urls_are_read_and_written(folder: Path) -> None:

@@ -412,6 +412,7 @@ pub fn one_segment(
             next_base_offset: next,
             aborted: None,
             start_offset: base_offset,
+            version: None,
             end: None,
             map: KeptMap::default(),
         }],

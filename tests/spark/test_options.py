@@ -268,7 +268,7 @@ def test_a_timestamp_precedes_timestamps_by_partition_and_these_precede_offsets(
         ({"batchRows": "-1"}, "option batchRows: expected a number above zero"),
         ({"path": None}, "no path is given"),
         ({"paths": "/a"}, "option paths: expected a JSON list of paths"),
-        ({"path": "hdfs://host/a"}, "hdfs://host/a is a URL"),
+        ({"path": "file://host/a"}, "file://host/a is a URL"),
         ({"Path": "/b"}, "option path is given twice"),
         ({"minPartitions": "0"}, "option minPartitions: expected a number above zero, found 0"),
         ({"minPartitions": "2.5"}, "option minPartitions: expected a number above zero, found '2.5'"),

@@ -6,10 +6,9 @@ import argparse
 import json
 import os
 from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kafkalog import _arguments, _core
+from kafkalog import _arguments, _core, _places
 from kafkalog._typed_values import sides_of
 from kafkalog.cli import _common
 from kafkalog.errors import KafkaLogError
@@ -122,7 +121,7 @@ def _last(
     paths: Paths, arguments: argparse.Namespace, number: int, report: Callable[[KafkaLogError | OSError], object]
 ) -> int | dict[str, dict[int, int]]:
     several = _arguments.paths(paths)
-    if any(Path(path).is_file() for path in several):
+    if any(_places.is_file(path) for path in several):
         if len(several) > 1:
             raise ValueError("-o -N of a file takes that file alone; several paths must be folders")
         return _last_of_file(several[0], arguments, number)
@@ -156,7 +155,7 @@ def _last_of_file(path: str, arguments: argparse.Namespace, number: int) -> int:
     """Return the same for one segment, whose end is known from its batches."""
     most = None
     if arguments.isolation_level == "read_committed":
-        most = PartitionLog(Path(path).parent).last_stable_offset
+        most = PartitionLog(_places.above(path)).last_stable_offset
     end = 0
     for batch in scan_batches(path, check_crcs=False):
         lasts: list[Any] = batch.column("lastOffset").to_pylist()

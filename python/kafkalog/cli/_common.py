@@ -12,7 +12,7 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kafkalog import _arguments, _core, _reprs
+from kafkalog import _arguments, _core, _places, _reprs
 from kafkalog._loose import Loose
 from kafkalog._times import from_now, parse_time
 from kafkalog.cli._printing import cell, in_options, print_notes, warn
@@ -264,7 +264,13 @@ def number(least: int = 0, most: int = INT32_MAX) -> Callable[[str], int]:
 
 
 def place(text: str) -> str:
-    """Return the path of a ``file:`` URL, or the path itself, and refuse other URLs; for ``type=``."""
+    """Return the path of a ``file:`` URL, or the path itself; for ``type=``. A store is opened when it is read."""
+    from kafkalog.storage._urls import is_url
+
+    return text if is_url(text) else _local(text)
+
+
+def _local(text: str) -> str:
     try:
         found = _core.local_path(text)
     except ValueError as error:
@@ -283,7 +289,7 @@ def output(text: str) -> str:
         raise argparse.ArgumentTypeError(
             f"expected the name of a file or folder, found {text!r}; only cat and export write to standard output"
         )
-    return place(text)
+    return _local(text)
 
 
 def time(text: str) -> int:
@@ -307,7 +313,7 @@ _ADDRESS = re.compile(r"([\w.-]+|\[[\da-fA-F:]+\]):\d{1,5}(,.*)?")
 def folders(path: str, *, live: bool = False) -> list[PartitionFolder]:
     """List the partition folders in a log dir, or only the live ones, sorted; or the one folder that the path is."""
     path = _arguments.path(path)
-    if Path(path).exists() and not Path(path).is_dir():
+    if _places.exists(path) and not _places.is_folder(path):
         raise ValueError(f"{path}: neither a log dir nor a partition folder")
     if (log := partition_at(path)) is not None:
         return [PartitionFolder(path, log.topic, log.partition, log.state)]
@@ -410,7 +416,7 @@ class Partitions:
         """Report an error of the data or the system; others are raised."""
         if not isinstance(error, (KafkaLogError, OSError)):
             raise error
-        if isinstance(error, FileNotFoundError) and not Path(folder.path).exists():
+        if isinstance(error, FileNotFoundError) and not _places.exists(folder.path):
             _report_deleted(folder)
         else:
             self._report(error)
@@ -472,7 +478,7 @@ def _each_alone(paths: Paths, options: ReadOptions) -> list[tuple[str, ReadOptio
 
     found = []
     for path in _arguments.paths(paths):
-        if Path(path).is_file():
+        if _places.is_file(path):
             found.append((path, options))
             continue
         listed = folders(path, live=True)

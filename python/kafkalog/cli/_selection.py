@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from contextlib import ExitStack, contextmanager
@@ -10,6 +9,7 @@ from os import fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kafkalog import _places
 from kafkalog._loose import Loose, loose, naming, only
 from kafkalog.cli import _common, _printing
 
@@ -29,13 +29,10 @@ def partitions_below(paths: Iterable[str]) -> dict[str, set[int]]:
     """Return the partitions in log dirs by topic, from the names of folders alone; unreadable paths have none."""
     found: dict[str, set[int]] = {}
     for path in paths:
-        try:
-            names = os.listdir(path)  # noqa: PTH208 - a path of any bytes
-        except OSError:
-            names = []
+        names = _places.names(path)
         # The path may be in a partition's folder, or be one.
-        place = Path(path) if Path(path).is_dir() else Path(path).parent
-        near = [] if any(map(_FOLDER.fullmatch, names)) else [place.name]
+        place = path if _places.is_folder(path) else _places.above(path)
+        near = [] if any(map(_FOLDER.fullmatch, names)) else [Path(place).name]
         for match in filter(None, map(_FOLDER.fullmatch, [*names, *near])):
             found.setdefault(match["topic"], set()).add(int(match["partition"]))
     return found
@@ -125,9 +122,9 @@ def sources(
         for path in paths:
             file = Path(path)
             folder = _FOLDER.fullmatch(file.parent.name)
-            if path != "-" and folder is not None and _SEGMENT.fullmatch(file.name) and file.is_file():
+            if path != "-" and folder is not None and _SEGMENT.fullmatch(file.name) and _places.is_file(path):
                 if not alone:
-                    found.append(Source(path, str(file.parent), None, file.name))
+                    found.append(Source(path, _places.above(path), None, file.name))
                     continue
                 made = loose(path, folder["topic"], int(folder["partition"]), alone=True)
             else:

@@ -6,10 +6,9 @@ import argparse
 import sys
 from contextlib import closing
 from os import fspath
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kafkalog import _core
+from kafkalog import _core, _places
 from kafkalog._core import RecordText
 from kafkalog._loose import Loose, staged
 from kafkalog._reprs import short_list
@@ -149,7 +148,7 @@ def text_of(arguments: argparse.Namespace) -> RecordText:
 
 def _require_topic(paths: list[str]) -> None:
     for path in paths:
-        if Path(path).is_file() or partition_at(path) is not None:
+        if _places.is_file(path) or partition_at(path) is not None:
             continue
         names = LogDir(path).topics
         if not names:

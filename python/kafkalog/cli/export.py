@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kafkalog import _core
+from kafkalog import _core, _places
 from kafkalog._arguments import MAX_THREADS
 from kafkalog._export_files import (
     COMPRESSIONS,
@@ -135,7 +135,7 @@ def _run(arguments: argparse.Namespace, path: Paths, outside: Loose | None) -> i
     # A file outside a log dir may lie beside the output, but is not replaced.
     is_beside = outside is not None and not (out.exists() and out.samefile(str(outside)))
     if not is_printed:
-        _core.check_output(str(out), [] if is_beside else arguments.paths)
+        _core.check_output(str(out), [] if is_beside else _places.on_disk(arguments.paths))
     # Spark plans again; an error in the selection is the same with and without it.
     if arguments.spark is not None:
         return _on_spark(arguments, form)

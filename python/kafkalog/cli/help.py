@@ -15,6 +15,7 @@ GUIDES = (
     "typed",
     "engines",
     "tables",
+    "object-stores",
     "tiered",
     "spark",
     "cluster",

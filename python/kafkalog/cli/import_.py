@@ -102,7 +102,7 @@ class _Source:
 
 def run(arguments: argparse.Namespace) -> int:
     """Import, and report on stderr what was written."""
-    found = [each for source in arguments.sources for each in _sources(Path(_arguments.path(source)), arguments)]
+    found = [each for source in arguments.sources for each in _sources(Path(_arguments.local(source)), arguments)]
     out = Path(arguments.out).resolve()
     for source in found:
         if source.path.resolve().parent == out:

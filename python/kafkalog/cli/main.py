@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 from kafkalog.cli._selection import settle
 
                 settle(parsed)
-            code: int = module_of(parsed.command).run(parsed)
+            code: int = _run(parsed)
         except SystemExit as leaving:
             # From the parser: --help, --version, wrong usage.
             code = leaving.code if isinstance(leaving.code, int) else USAGE
@@ -66,6 +66,44 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except OSError:
             _forget(sys.stdout)
     return code
+
+
+# Commands that read URLs of object stores.
+_OF_STORES = frozenset({"cat", "export", "grep", "groups", "ls", "offsets", "schemas", "stats", "topics"})
+
+
+def _run(parsed: argparse.Namespace) -> int:
+    if parsed.command not in _OF_STORES:
+        _refuse_urls(parsed)
+    if not parsed.storage_option:
+        found: int = module_of(parsed.command).run(parsed)
+        return found
+    from kafkalog import storage
+
+    options = {}
+    for each in parsed.storage_option:
+        name, equals, value = each.partition("=")
+        if not equals or not name:
+            # A value without a name may be a secret.
+            raise ValueError("--storage-option takes NAME=VALUE")
+        options[name] = value
+    with storage.defaults(options):
+        code: int = module_of(parsed.command).run(parsed)
+    return code
+
+
+def _refuse_urls(parsed: argparse.Namespace) -> None:
+    """Refuse URLs in a command that writes logs, or that does not read them from a store."""
+    from kafkalog.storage._urls import is_url
+
+    given = vars(parsed).items()
+    words = [word for _, value in given for word in (value if isinstance(value, list) else [value])]
+    url = next((word for word in words if isinstance(word, str) and is_url(word)), None)
+    if url is not None:
+        shown = url.partition("?")[0]
+        raise ValueError(
+            f"{shown}: kafkalog {parsed.command} takes local paths; {', '.join(sorted(_OF_STORES))} read URLs"
+        )
 
 
 def _open_streams() -> None:
@@ -155,6 +193,13 @@ def _parse(words: list[str]) -> argparse.Namespace:
         words = [next(filter(MODES.get, words), "-C"), *(word for word in words if word not in MODES)]
     common = _Parser(add_help=False)
     common.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    common.add_argument(
+        "--storage-option",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="an option of the store that URLs are in, by its name in object_store; secrets as NAME=env:VARIABLE",
+    )
     before = list(takewhile(lambda word: word.startswith("-") and word not in MODES, words))
     for word in before:
         if word == "--version":

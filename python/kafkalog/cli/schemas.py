@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kafkalog import _places
 from kafkalog.cli import _common, _printing
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def _check_new(out: Path, sources: list[str]) -> None:
     """Refuse an output that cannot be made, before anything is read."""
     from kafkalog import _arguments, _core
 
-    _core.check_output(str(out), sources)
+    _core.check_output(str(out), _places.on_disk(sources))
     if os.path.lexists(out):
         raise _arguments.taken(out)
     for parent in out.parents:

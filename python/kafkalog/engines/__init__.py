@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from kafkalog import _arguments
+from kafkalog import _arguments, storage
 from kafkalog._loose import STANDARD_INPUT
 from kafkalog.options import DatasetKeywords, ReadOptions, ScanBatchesKeywords, expand_signature, merged
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     import polars as pl
     import pyarrow as pa
@@ -42,6 +42,8 @@ def dataset(
     table: Literal["batches"] | None = None,
     max_disorder_ms: int | None = None,
     options: ReadOptions | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: object | None = None,
     **keywords: Unpack[DatasetKeywords],
 ) -> LogDataset: ...
 
@@ -54,6 +56,8 @@ def dataset(
     table: str,
     max_disorder_ms: int | None = None,
     options: ReadOptions | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: object | None = None,
     **keywords: Any,
 ) -> ds.Dataset: ...
 
@@ -66,6 +70,8 @@ def dataset(
     table: str | None = None,
     max_disorder_ms: int | None = None,
     options: ReadOptions | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: object | None = None,
     **keywords: Any,
 ) -> LogDataset | ds.Dataset:
     """Return logs as a ``pyarrow.dataset.Dataset`` for query engines.
@@ -88,6 +94,8 @@ def dataset(
         milliseconds. With it, the time indexes end a read whose filter has an upper bound on timestamps. Without it,
         everything after the bound must be read: under CreateTime, producers may send any timestamp, and batch headers
         do not give the earliest of their records. If the log violates this bound, rows may be missing.
+    storage_options, filesystem : optional
+        The store of URLs, as for :func:`kafkalog.scan`.
     **keywords
         Any option of :class:`kafkalog.ReadOptions`; for ``batches`` those of :func:`kafkalog.scan_batches`; for another
         table what its function takes. The engine determines ``threads`` if it is not given.
@@ -109,6 +117,7 @@ def dataset(
     >>> logs = kafkalog.dataset("/var/lib/kafka/data", topics="orders")  # doctest: +SKIP
     >>> duckdb.sql("select count(*) from logs where timestamp >= now() - interval 1 hour")  # doctest: +SKIP
     """
+    path = storage.located(path, storage_options, filesystem)
     return _opened("dataset", path, topics, table=table, max_disorder_ms=max_disorder_ms, options=options, **keywords)
 
 
@@ -154,13 +163,15 @@ def scan_polars(
     table: str | None = None,
     max_disorder_ms: int | None = None,
     options: ReadOptions | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: object | None = None,
     **keywords: Any,
 ) -> pl.LazyFrame:
     """Return logs as a Polars ``LazyFrame``, which reads only the columns and rows that a query needs.
 
     Parameters
     ----------
-    path, topics, table, max_disorder_ms, options, **keywords
+    path, topics, table, max_disorder_ms, options, storage_options, filesystem, **keywords
         As for :func:`dataset`.
 
     Returns
@@ -176,6 +187,7 @@ def scan_polars(
     from kafkalog.engines.polars_source import lazy_frame
 
     given: dict[str, Any] = {"table": table, "max_disorder_ms": max_disorder_ms, "options": options, **keywords}
+    path = storage.located(path, storage_options, filesystem)
     return lazy_frame(_opened("scan_polars", path, topics, **given))
 
 

@@ -81,7 +81,9 @@ def read_cluster(
     """
     wanted = [_arguments.choose("only", part, PARTS) for part in only]
     parts = tuple(part for part in PARTS if part in wanted)
-    return _Reading(_arguments.paths(path), parts, None if topics is None else set(topics), secrets=secrets).cluster()
+    return _Reading(
+        _arguments.local_paths(path), parts, None if topics is None else set(topics), secrets=secrets
+    ).cluster()
 
 
 class _Reading:

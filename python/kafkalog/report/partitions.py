@@ -86,7 +86,7 @@ class Listed:
 
 def listed(given: str) -> Listed:
     """List the live partitions of a log dir, or of the partition's folder that a path is."""
-    path = _arguments.path(given)
+    path = _arguments.local(given)
     log = partition_at(path) if Path(path).is_dir() else None
     if log is not None:
         folder = PartitionFolder(path, log.topic, log.partition, log.state)

@@ -119,22 +119,22 @@ def rescue(
 
     dry_run, link = _arguments.flag("dry_run", dry_run), _arguments.flag("link", link)
     node_id, nodes = _arguments.integer("node_id", node_id, 0), _arguments.integer("nodes", nodes, 1)
-    disks = _arguments.paths(paths)
+    disks = _arguments.local_paths(paths)
     if into is not None:
         if out is not None or cluster_id is not None or nodes != 1:
             raise ValueError("out, cluster_id and nodes are for a new cluster, and into is for one that exists")
         from kafkalog.rescue.existing_cluster import rescue_into
 
         # A log dir has one unfinished rescue, however it is spelled.
-        log_dir = Path(os.path.realpath(_arguments.path(into)))
+        log_dir = Path(os.path.realpath(_arguments.local(into)))
         return rescue_into(disks, log_dir, topics, topic_ids or {}, link=link, dry_run=dry_run, progress=progress)
     if topic_ids is not None:
         raise ValueError("topic_ids are for into")
     if out is None and not dry_run:
         raise ValueError("out is needed unless dry_run is set")
     if out is not None:
-        output.check_out(Path(_arguments.path(out)), disks)
-    target = None if out is None else Path(os.path.realpath(_arguments.path(out)))
+        output.check_out(Path(_arguments.local(out)), disks)
+    target = None if out is None else Path(os.path.realpath(_arguments.local(out)))
     plan = plan_rescue(disks, topics, progress)
     if dry_run or target is None:
         return RescueReport(plan=plan, dry_run=True)

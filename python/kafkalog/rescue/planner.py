@@ -37,7 +37,7 @@ def plan_rescue(
 ) -> RescuePlan:
     """Read the disks of a dead cluster, and decide what to take from which."""
     wanted = _arguments.names("topics", topics)
-    inventory = scan_disks(_arguments.paths(paths), progress)
+    inventory = scan_disks(_arguments.local_paths(paths), progress)
     image, findings = image_of(inventory)
     partitions = _partitions(image)
     unknown = {*(wanted or ())} - {each.topic for each in partitions}

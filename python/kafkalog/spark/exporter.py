@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kafkalog import _arguments, _core, errors
+from kafkalog import _arguments, _core, _places, errors
 from kafkalog._atomic_files import read_small, regular
 from kafkalog._export_files import SUFFIXES, Files
 from kafkalog._renamed import renamed
@@ -91,7 +91,7 @@ def export(
 
     if format not in FORMATS:
         raise ValueError(f"unknown format {format!r}; use one of {', '.join(FORMATS)}")
-    target = Path(_arguments.path(out))
+    target = Path(_arguments.local(out))
     _require_absent(target)
     # To someone who exports all records since a time, a partition without one is not an error.
     defaults: dict[str, Any] = {"startingOffsetsByTimestampStrategy": "latest"}
@@ -104,7 +104,7 @@ def export(
         options = options.with_decoding()
     if format == "csv" and "headers" in options.columns:
         raise ValueError("CSV cannot hold headers; leave the column out, or choose another format")
-    _core.check_output(str(target), list(options.paths))
+    _core.check_output(str(target), _places.on_disk(options.paths))
     with _session(spark) as (session, collect):
         check_interpreter(session)
         splits = plan_splits(options)

@@ -54,6 +54,9 @@ KNOWN: dict[str, tuple[Use, ...]] = {
 }
 """Options of batch reads, of streams, or of both."""
 
+# Options of the store of URLs; the rest of the name is the store's own.
+STORAGE = "storage."
+
 # Old names, and options that have no effect any more.
 _RENAMED = {"latest": "latestPerKey"}
 _RETIRED = "decodeahead"
@@ -94,8 +97,8 @@ def canonical(given: Mapping[str, Any], use: Use | None) -> dict[str, Any]:
     known = {_folded(name): name for name in KNOWN}
     refused = {_folded(name): name for name in REFUSED}
     ignored = {_folded(name): name for name in IGNORED}
-    options: dict[str, Any] = {}
-    for name, value in given.items():
+    options = _of_store(given)
+    for name, value in ((name, value) for name, value in given.items() if not name.lower().startswith(STORAGE)):
         folded = _current(_folded(name))
         if folded == _RETIRED:
             continue
@@ -115,6 +118,11 @@ def canonical(given: Mapping[str, Any], use: Use | None) -> dict[str, Any]:
     if use is not None:
         _check_use(options, use)
     return options
+
+
+def _of_store(given: Mapping[str, Any]) -> dict[str, Any]:
+    stored = {name[len(STORAGE) :].lower(): given[name] for name in given if name.lower().startswith(STORAGE)}
+    return {STORAGE: stored} if stored else {}
 
 
 def _current(folded: str) -> str:
@@ -174,7 +182,7 @@ def unknown_option(name: str, valid: Sequence[str], meant: str | None = None) ->
 
 def _check_use(options: Mapping[str, Any], use: Use) -> None:
     for name in options:
-        if use in KNOWN[name]:
+        if name == STORAGE or use in KNOWN[name]:
             continue
         if use == "stream":
             raise ValueError(f"option {name} applies to batch reads only; remove it from the stream")

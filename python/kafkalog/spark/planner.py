@@ -66,6 +66,7 @@ def make_split(ranges: Iterable[PartitionRange], options: SourceOptions, decode:
         ReadOptions(**decode_arguments(options.read)) if decode is None else decode,
         fail_on_data_loss=options.fail_on_data_loss,
         decoding=options.decoding,
+        stores=options.stores,
     )
 
 

@@ -61,7 +61,7 @@ def rewrite(spark: SparkSession, source: StrPath, out: StrPath, **options: Any) 
         As for :func:`kafkalog.rewrite`, whose errors are raised as well.
     """
     check_interpreter(spark)
-    log_dir, target = LogDir(source), Path(_arguments.path(out))
+    log_dir, target = LogDir(_arguments.local(source)), Path(_arguments.local(out))
     parts = target.with_name(f"{target.name}.parts")
     if target.exists():
         # A call may have been killed after it had given the result its name.

@@ -20,10 +20,13 @@ from kafkalog.options import ReadOptions
 from kafkalog.schema import RECORD_COLUMNS, decoded_columns
 from kafkalog.spark import option_values
 from kafkalog.spark.columns import resolve
-from kafkalog.spark.option_names import canonical
+from kafkalog.spark.option_names import STORAGE, canonical
 from kafkalog.spark.predicates import check_predicates
 from kafkalog.spark.split import BATCH_BYTES, BATCH_ROWS
 from kafkalog.spark.topic_pattern import java_pattern, needs_java_pattern
+from kafkalog.storage import open_storage
+from kafkalog.storage._options import StorageOptions
+from kafkalog.storage._urls import is_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from kafkalog.spark.option_names import Use
     from kafkalog.spark.option_values import Offsets
     from kafkalog.spark.predicates import Predicate
+    from kafkalog.storage import Storage
 
 EARLIEST, LATEST = -2, -1
 
@@ -82,6 +86,8 @@ class Bound:
 class SourceOptions:
     """The options of a read, checked, with the defaults filled in."""
 
+    # what URLs among the paths are in; unpickled before anything that has such a path
+    stores: tuple[Storage, ...]
     paths: tuple[str, ...]
     # topics, partitions, isolation level, columns and how to decode; its bounds are unused, as Spark has more kinds
     read: ReadOptions
@@ -144,9 +150,13 @@ def parse(given: Mapping[str, Any], use: Use = "batch") -> SourceOptions:
     starting, ending = _batch_bounds(options) if use == "batch" else _stream_bounds(options)
     least, most = _trigger_limits(options, use)
     _check_latest(options)
+    paths, stores = parse_places(options)
+    if stores and use == "stream":
+        raise ValueError(f"{stores[0]}: a stream reads local log dirs; read a store in batches")
     is_java = needs_java_pattern(str(options.get("subscribePattern", "")))
     return SourceOptions(
-        paths=parse_paths(options, must_exist=True),
+        stores=stores,
+        paths=paths,
         read=_read_options(options, is_java=is_java),
         java_pattern=parsed(options, "subscribePattern", java_pattern) if is_java else None,
         starting=starting,
@@ -252,9 +262,30 @@ def _isolation_level(options: Mapping[str, Any]) -> IsolationLevel:
     return chosen
 
 
-def parse_paths(options: Mapping[str, Any], *, must_exist: bool = False) -> tuple[str, ...]:
-    """Parse ``path`` and ``paths`` into absolute paths."""
+def parse_places(options: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Storage, ...]]:
+    """Parse the paths of a read, and open the stores that URLs among them are in."""
+    given = {name: value for name, value in options.get(STORAGE, {}).items() if value is not None}
+    # Whoever can read a plan could read them.
+    StorageOptions(given).require_no_secrets("Spark's plan")
+    stores: list[Storage] = []
 
+    def opened(text: str) -> str:
+        if not is_url(text):
+            return _absolute(text, must_exist=True)
+        store = open_storage(text, given or None)
+        _core.forget_listings(store.url)
+        stores.append(store)
+        return store.url
+
+    return tuple(map(opened, _given_paths(options))), tuple(stores)
+
+
+def parse_paths(options: Mapping[str, Any], *, must_exist: bool = False) -> tuple[str, ...]:
+    """Parse ``path`` and ``paths`` into absolute local paths."""
+    return tuple(_absolute(each, must_exist=must_exist) for each in _given_paths(options))
+
+
+def _given_paths(options: Mapping[str, Any]) -> list[str]:
     def several(value: Any) -> list[Any]:
         import json
 
@@ -273,7 +304,7 @@ def parse_paths(options: Mapping[str, Any], *, must_exist: bool = False) -> tupl
         given = [*(path if isinstance(path, (list, tuple)) else _comma_separated(path)), *given]
     if not given:
         raise ValueError("no path is given; name a log dir, as in load('/var/lib/kafka/data')")
-    return tuple(_absolute(os.fsdecode(each), must_exist=must_exist) for each in given)
+    return [os.fsdecode(each) for each in given]
 
 
 def _absolute(text: str, *, must_exist: bool) -> str:
@@ -299,7 +330,7 @@ def _comma_separated(path: Any) -> list[Any]:
     After an absolute path or a URI, a comma separates only if another one follows: ``/a,b`` is one path, and never the
     paths ``/a`` and ``./b``.
     """
-    if not isinstance(path, str) or "," not in path or os.path.lexists(_core.local_path(path)):
+    if not isinstance(path, str) or "," not in path or (not is_url(path) and os.path.lexists(_core.local_path(path))):
         return [path]
     parts = _ABSOLUTE_COMMA.split(path) if _ABSOLUTE.match(path.strip()) else path.split(",")
     return [each for each in (part.strip(", ") for part in parts) if each]

@@ -13,12 +13,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kafkalog.options import ReadOptions
+from kafkalog.storage import restored
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kafkalog import _core
     from kafkalog._core import PartitionRange
+    from kafkalog.storage import Storage
 
 # A batch should still be in the second-level cache when it is sent, and be large enough that Spark's cost per batch
 # (about 30 us in the worker alone) does not matter. Of 256 KiB to 2 MiB, 1 MiB was the fastest at 100 B and 1 KB.
@@ -38,10 +40,13 @@ class Split:
     fail_on_data_loss: bool = True
     # how keys and values are decoded, with all schemas for it
     decoding: _core.Decoding | None = None
+    # what the ranges are in, if that is no disk
+    stores: tuple[Storage, ...] = ()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # One for each task crosses to the executors: of the options, only those that differ from their defaults.
-        return _restore, (self.ranges, self.read.changed(), self.fail_on_data_loss, self.decoding)
+        # One for each task crosses to the executors: of the options, only those that differ from their defaults. The
+        # stores come first: they must be open when the ranges are unpickled.
+        return _restore, (self.stores, self.ranges, self.read.changed(), self.fail_on_data_loss, self.decoding)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -69,6 +74,8 @@ class Split:
             "read": read,
             "fail_on_data_loss": self.fail_on_data_loss,
         }
+        if self.stores:
+            value["stores"] = [each.to_json() for each in self.stores]
         if self.decoding is not None:
             value["decoding"] = self.decoding.to_json()
         return json.dumps(value, separators=(",", ":"))
@@ -82,21 +89,24 @@ class Split:
         decoding, read = found.get("decoding"), found["read"]
         if "containing" in read:
             read["containing"] = read["containing"].encode("latin-1")
+        stores = tuple(restored(*each) for each in found.get("stores", ()))
         return cls(
             tuple(_core.range_from_json(each) for each in found["ranges"]),
             ReadOptions(**read),
             found["fail_on_data_loss"],
             None if decoding is None else _core.decoding_from_json(decoding),
+            stores,
         )
 
 
 def _restore(
+    stores: tuple[Storage, ...],
     ranges: tuple[PartitionRange, ...],
     read: dict[str, Any],
     fail: bool,  # noqa: FBT001
     decoding: _core.Decoding | None = None,
 ) -> Split:
-    return Split(ranges, ReadOptions(**read), fail, decoding)
+    return Split(ranges, ReadOptions(**read), fail, decoding, stores)
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkalog import _arguments
+from kafkalog import _arguments, storage
 from kafkalog.tables import _rows
 from kafkalog.tables._image import TOPIC_CONFIG, MetadataImage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     import pyarrow as pa
 
@@ -33,7 +33,14 @@ _PERMISSIONS = ("UNKNOWN", "ANY", "DENY", "ALLOW")
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
-def cluster_metadata(path: Paths, *, history: bool = False, secrets: bool = False) -> pa.Table:
+def cluster_metadata(
+    path: Paths,
+    *,
+    history: bool = False,
+    secrets: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: object | None = None,
+) -> pa.Table:
     """Return what a broker's metadata image holds: the newest whole snapshot and the log after it, merged.
 
     Where the newest snapshot is damaged, an older one and the log after it hold the same. Skipped files, and
@@ -49,6 +56,8 @@ def cluster_metadata(path: Paths, *, history: bool = False, secrets: bool = Fals
         Return the changes instead: each thing as it was after each record about it.
     secrets : bool
         Show salts and keys of SCRAM users and values of sensitive configurations, which are ``"***"`` otherwise.
+    storage_options, filesystem : optional
+        The store of URLs, as for :func:`kafkalog.scan`.
 
     Returns
     -------
@@ -67,6 +76,7 @@ def cluster_metadata(path: Paths, *, history: bool = False, secrets: bool = Fals
     CorruptRecordError
         If changes are missing: no whole snapshot covers a gap or damage in the log.
     """
+    path = storage.located(path, storage_options, filesystem)
     import pyarrow as pa
 
     columns: dict[str, pa.DataType] = {
@@ -83,7 +93,14 @@ def cluster_metadata(path: Paths, *, history: bool = False, secrets: bool = Fals
     return _table(path, columns, _record, history=history, secrets=secrets)
 
 
-def topics(path: Paths, *, history: bool = False, secrets: bool = False) -> pa.Table:
+def topics(
+    path: Paths,
+    *,
+    history: bool = False,
+    secrets: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: object | None = None,
+) -> pa.Table:
     """Return the topics of the cluster and their partitions.
 
     Parameters
@@ -91,6 +108,8 @@ def topics(path: Paths, *, history: bool = False, secrets: bool = False) -> pa.T
     path, history, secrets
         As for ``cluster_metadata``; ``history`` gives each partition as it was after each record about it, with a null
         leader where it was removed.
+    storage_options, filesystem : optional
+        The store of URLs, as for :func:`kafkalog.scan`.
 
     Returns
     -------
@@ -103,6 +122,7 @@ def topics(path: Paths, *, history: bool = False, secrets: bool = False) -> pa.T
     FileNotFoundError, ValueError, CorruptRecordError
         As for ``cluster_metadata``.
     """
+    path = storage.located(path, storage_options, filesystem)
     import pyarrow as pa
 
     columns: dict[str, pa.DataType] = {
@@ -117,8 +137,21 @@ def topics(path: Paths, *, history: bool = False, secrets: bool = False) -> pa.T
     return _table(path, columns, project, history=history, secrets=secrets, sort=sort)
 
 
-def brokers(path: Paths, *, history: bool = False) -> pa.Table:
+def brokers(
+    path: Paths,
+    *,
+    history: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: object | None = None,
+) -> pa.Table:
     """Return the registered brokers; parameters and errors are those of :func:`cluster_metadata`.
+
+    Parameters
+    ----------
+    path : path or list of paths
+        As for :func:`topics`.
+    storage_options, filesystem : optional
+        The store of URLs, as for :func:`kafkalog.scan`.
 
     Returns
     -------
@@ -127,6 +160,7 @@ def brokers(path: Paths, *, history: bool = False) -> pa.Table:
         ``inControlledShutdown``, ``endPoints`` (name, host, port, securityProtocol), ``features`` (name,
         minSupportedVersion, maxSupportedVersion), ``logDirs`` (ids).
     """
+    path = storage.located(path, storage_options, filesystem)
     import pyarrow as pa
 
     text, number = pa.string(), pa.int16()
@@ -148,8 +182,21 @@ def brokers(path: Paths, *, history: bool = False) -> pa.Table:
     return _table(path, columns, _broker, history=history, sort=("brokerId",))
 
 
-def acls(path: Paths, *, history: bool = False) -> pa.Table:
+def acls(
+    path: Paths,
+    *,
+    history: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: object | None = None,
+) -> pa.Table:
     """Return the access control entries; parameters and errors are those of :func:`cluster_metadata`.
+
+    Parameters
+    ----------
+    path : path or list of paths
+        As for :func:`topics`.
+    storage_options, filesystem : optional
+        The store of URLs, as for :func:`kafkalog.scan`.
 
     Returns
     -------
@@ -157,6 +204,7 @@ def acls(path: Paths, *, history: bool = False) -> pa.Table:
         One row for each: ``id``, ``resourceType``, ``resourceName``, ``patternType``, ``principal``, ``host``,
         ``operation``, ``permissionType``, with Kafka's names (TOPIC, LITERAL, READ, ALLOW); sorted by resource.
     """
+    path = storage.located(path, storage_options, filesystem)
     import pyarrow as pa
 
     names = (
@@ -167,8 +215,21 @@ def acls(path: Paths, *, history: bool = False) -> pa.Table:
     return _table(path, dict.fromkeys(names, pa.string()), _acl, history=history, sort=sort)
 
 
-def quotas(path: Paths, *, history: bool = False) -> pa.Table:
+def quotas(
+    path: Paths,
+    *,
+    history: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: object | None = None,
+) -> pa.Table:
     """Return the client quotas; parameters and errors are those of :func:`cluster_metadata`.
+
+    Parameters
+    ----------
+    path : path or list of paths
+        As for :func:`topics`.
+    storage_options, filesystem : optional
+        The store of URLs, as for :func:`kafkalog.scan`.
 
     Returns
     -------
@@ -176,6 +237,7 @@ def quotas(path: Paths, *, history: bool = False) -> pa.Table:
         One row for each: ``entity``, a list of (entityType, entityName) whose name is null for the default, ``key`` and
         ``value``, as Kafka's records say; sorted.
     """
+    path = storage.located(path, storage_options, filesystem)
     import pyarrow as pa
 
     columns: dict[str, pa.DataType] = {
@@ -186,14 +248,28 @@ def quotas(path: Paths, *, history: bool = False) -> pa.Table:
     return _table(path, columns, _quota, history=history, sort=("entity", "key"))
 
 
-def features(path: Paths, *, history: bool = False) -> pa.Table:
+def features(
+    path: Paths,
+    *,
+    history: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: object | None = None,
+) -> pa.Table:
     """Return the features and their levels; parameters and errors are those of :func:`cluster_metadata`.
+
+    Parameters
+    ----------
+    path : path or list of paths
+        As for :func:`topics`.
+    storage_options, filesystem : optional
+        The store of URLs, as for :func:`kafkalog.scan`.
 
     Returns
     -------
     pyarrow.Table
         One row for each, sorted: ``name`` (``metadata.version`` is one), ``featureLevel``.
     """
+    path = storage.located(path, storage_options, filesystem)
     import pyarrow as pa
 
     return _table(path, {"name": pa.string(), "featureLevel": pa.int16()}, _feature, history=history, sort=("name",))

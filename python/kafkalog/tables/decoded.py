@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from kafkalog import _arguments, _core
+from kafkalog import _arguments, _core, storage
 from kafkalog._renamed import renamed
 from kafkalog.reader import RecordReader
 from kafkalog.tables import _partial
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     import pyarrow as pa
 
@@ -28,6 +28,8 @@ def records(
     topics: str | Iterable[str] | None = None,
     *,
     secrets: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: object | None = None,
 ) -> pa.Table:
     """Decode every record of Kafka's internal topics.
 
@@ -48,6 +50,8 @@ def records(
     secrets : bool
         Whether to show salts and keys of SCRAM users and values of sensitive configurations, which are ``"***"``
         otherwise. As for Kafka, a configuration that it does not know is sensitive.
+    storage_options, filesystem : optional
+        The store of URLs, as for :func:`kafkalog.scan`.
 
     Returns
     -------
@@ -88,6 +92,7 @@ def records(
     [{'type': 'OffsetCommit', 'key': '{"group":"billing","topic":"orders","partition":0}',
       'value': '{"offset":1284,"leaderEpoch":-1,"metadata":"","commitTimestamp":1795230258267}'}]
     """
+    path = storage.located(path, storage_options, filesystem)
     stream = _core.table_records(
         _arguments.paths(path),
         topics=_arguments.names("topics", topics),

@@ -6,13 +6,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from kafkalog import _arguments
+from kafkalog import _arguments, storage
 from kafkalog.tables import _partial, _rows
 from kafkalog.tables.cluster import topic_names
 from kafkalog.tables.offsets import consumer_offsets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     import pyarrow as pa
 
@@ -31,7 +31,14 @@ _PARTS = {
 }
 
 
-def consumer_groups(path: Paths, *, history: bool = False, on_corrupt: Literal["raise", "skip"] = "raise") -> pa.Table:
+def consumer_groups(
+    path: Paths,
+    *,
+    history: bool = False,
+    on_corrupt: Literal["raise", "skip"] = "raise",
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: object | None = None,
+) -> pa.Table:
     """Return the groups and their members, as the group coordinator has them after loading.
 
     Parameters
@@ -41,6 +48,8 @@ def consumer_groups(path: Paths, *, history: bool = False, on_corrupt: Literal["
         same log dirs.
     history : bool
         Return the members that a record changed, as they are after it, for every record that is no commit.
+    storage_options, filesystem : optional
+        The store of URLs, as for :func:`kafkalog.scan`.
 
     Returns
     -------
@@ -79,6 +88,7 @@ def consumer_groups(path: Paths, *, history: bool = False, on_corrupt: Literal["
     FileNotFoundError, ValueError, CorruptRecordError
         As for :func:`consumer_offsets`.
     """
+    path = storage.located(path, storage_options, filesystem)
     import pyarrow as pa
 
     columns: dict[str, pa.DataType] = {

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from kafkalog import _arguments, _core
+from kafkalog import _arguments, _core, storage
 from kafkalog.errors import KafkaLogError
 from kafkalog.log import PartitionLog, PartitionOpener
 from kafkalog.reader import RecordReader
 from kafkalog.tables import _partial, _rows
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pyarrow as pa
 
     from kafkalog.typing import Paths
@@ -18,7 +20,14 @@ if TYPE_CHECKING:
 _TOPIC = "__consumer_offsets"
 
 
-def consumer_offsets(path: Paths, *, history: bool = False, on_corrupt: Literal["raise", "skip"] = "raise") -> pa.Table:
+def consumer_offsets(
+    path: Paths,
+    *,
+    history: bool = False,
+    on_corrupt: Literal["raise", "skip"] = "raise",
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: object | None = None,
+) -> pa.Table:
     """Return the offsets that consumer groups have committed, as the group coordinator has them after loading.
 
     An offset that is committed in a transaction counts when the transaction is committed; one of an aborted
@@ -33,6 +42,8 @@ def consumer_offsets(path: Paths, *, history: bool = False, on_corrupt: Literal[
     on_corrupt : {"raise", "skip"}
         ``"skip"`` leaves out partitions that cannot be read, which the schema's metadata names: ``kafkalog.unread``, a
         JSON list of the errors.
+    storage_options, filesystem : optional
+        The store of URLs, as for :func:`kafkalog.scan`.
 
     Returns
     -------
@@ -78,6 +89,7 @@ def consumer_offsets(path: Paths, *, history: bool = False, on_corrupt: Literal[
     --------
     >>> offsets = kafkalog.tables.consumer_offsets("/var/lib/kafka/data")  # doctest: +SKIP
     """
+    path = storage.located(path, storage_options, filesystem)
     table, unread = _offsets(path, on_corrupt, history=_arguments.flag("history", history))
     return _partial.with_coverage(table, path, _TOPIC, unread)
 
@@ -115,7 +127,13 @@ def committed_offsets(path: Paths) -> pa.Table:
     return _offsets(path, "raise", pending=False)[0]
 
 
-def lag(path: Paths, *, on_corrupt: Literal["raise", "skip"] = "raise") -> pa.Table:
+def lag(
+    path: Paths,
+    *,
+    on_corrupt: Literal["raise", "skip"] = "raise",
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: object | None = None,
+) -> pa.Table:
     """Return how far the committed offsets are from the ends of the logs in the same log dirs.
 
     Parameters
@@ -123,6 +141,8 @@ def lag(path: Paths, *, on_corrupt: Literal["raise", "skip"] = "raise") -> pa.Ta
     path, on_corrupt
         As for :func:`consumer_offsets`; the end of a log that cannot be read is null with ``"skip"``. On a cluster,
         pass the log dirs of all available brokers.
+    storage_options, filesystem : optional
+        The store of URLs, as for :func:`kafkalog.scan`.
 
     Returns
     -------
@@ -137,6 +157,7 @@ def lag(path: Paths, *, on_corrupt: Literal["raise", "skip"] = "raise") -> pa.Ta
     FileNotFoundError, ValueError, CorruptRecordError
         As for ``consumer_offsets``.
     """
+    path = storage.located(path, storage_options, filesystem)
     import pyarrow as pa
 
     offsets, unread = _offsets(path, on_corrupt, pending=False)

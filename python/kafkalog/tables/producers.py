@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from kafkalog import _arguments, _core
+from kafkalog import _arguments, _core, storage
 from kafkalog.tables import _partial
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pyarrow as pa
 
     from kafkalog.typing import Paths
 
 
-def producers(path: Paths, *, on_corrupt: Literal["raise", "skip"] = "raise") -> pa.Table:
+def producers(
+    path: Paths,
+    *,
+    on_corrupt: Literal["raise", "skip"] = "raise",
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: object | None = None,
+) -> pa.Table:
     """List the producers of each partition, as Kafka's ``DescribeProducers`` does.
 
     The state is the one a broker has after loading the log: of the newest sound snapshot, and of the batches after it.
@@ -25,6 +33,8 @@ def producers(path: Paths, *, on_corrupt: Literal["raise", "skip"] = "raise") ->
         A log dir, several log dirs, a partition's folder, or a file of one.
     on_corrupt : {"raise", "skip"}
         As for :func:`consumer_offsets`.
+    storage_options, filesystem : optional
+        The store of URLs, as for :func:`kafkalog.scan`.
 
     Returns
     -------
@@ -55,12 +65,19 @@ def producers(path: Paths, *, on_corrupt: Literal["raise", "skip"] = "raise") ->
     >>> kafkalog.tables.producers("/data/kafka-logs").num_rows  # doctest: +SKIP
     12
     """
+    path = storage.located(path, storage_options, filesystem)
     on_corrupt = _arguments.choose("on_corrupt", on_corrupt, ("raise", "skip"))
     rows, unread = _partial.rows_or_raise(_core.table_producers(_arguments.paths(path)), on_corrupt)
     return _partial.with_coverage(rows, path, None, unread)
 
 
-def open_transactions(path: Paths, *, on_corrupt: Literal["raise", "skip"] = "raise") -> pa.Table:
+def open_transactions(
+    path: Paths,
+    *,
+    on_corrupt: Literal["raise", "skip"] = "raise",
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: object | None = None,
+) -> pa.Table:
     """List the open transactions of each partition, with what their coordinators say of them.
 
     ``read_committed`` consumers do not get past the last stable offset, which is where the oldest open transaction of
@@ -70,6 +87,8 @@ def open_transactions(path: Paths, *, on_corrupt: Literal["raise", "skip"] = "ra
     ----------
     path, on_corrupt
         As for :func:`producers`. Give all log dirs of a node, so that no part of ``__transaction_state`` is missing.
+    storage_options, filesystem : optional
+        The store of URLs, as for :func:`kafkalog.scan`.
 
     Returns
     -------
@@ -109,6 +128,7 @@ def open_transactions(path: Paths, *, on_corrupt: Literal["raise", "skip"] = "ra
     >>> table = kafkalog.tables.open_transactions("/data/kafka-logs")  # doctest: +SKIP
     >>> table.filter(pc.field("isHanging")).select(["topic", "partition", "firstOffset"])  # doctest: +SKIP
     """
+    path = storage.located(path, storage_options, filesystem)
     on_corrupt = _arguments.choose("on_corrupt", on_corrupt, ("raise", "skip"))
     rows, unread = _partial.rows_or_raise(_core.table_open_transactions(_arguments.paths(path)), on_corrupt)
     return _partial.with_coverage(rows, path, "__transaction_state", unread)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Literal
 
-from kafkalog import _arguments, _core
+from kafkalog import _arguments, _core, storage
 from kafkalog.tables import _partial, _rows
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pyarrow as pa
 
     from kafkalog.typing import Paths
@@ -17,7 +19,13 @@ TOPIC = "_schemas"
 
 
 def schemas(
-    path: Paths, *, history: bool = False, topic: str = TOPIC, on_corrupt: Literal["raise", "skip"] = "raise"
+    path: Paths,
+    *,
+    history: bool = False,
+    topic: str = TOPIC,
+    on_corrupt: Literal["raise", "skip"] = "raise",
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: object | None = None,
 ) -> pa.Table:
     """Return the schemas that a schema registry has in its topic, as it has them after loading, and those it deleted.
 
@@ -34,6 +42,8 @@ def schemas(
         The registry's topic, if it is not ``_schemas`` (``kafkastore.topic``).
     on_corrupt : {"raise", "skip"}
         ``"skip"`` continues after damage, which the schema's metadata names: ``kafkalog.unread``, a JSON list.
+    storage_options, filesystem : optional
+        The store of URLs, as for :func:`kafkalog.scan`.
 
     Returns
     -------
@@ -82,6 +92,7 @@ def schemas(
     >>> table = kafkalog.tables.schemas("/var/lib/kafka/data")  # doctest: +SKIP
     >>> table.filter(pc.field("subject") == "orders-value")["schema"][-1].as_py()  # doctest: +SKIP
     """
+    path = storage.located(path, storage_options, filesystem)
     import pyarrow as pa
 
     on_corrupt = _arguments.choose("on_corrupt", on_corrupt, ("raise", "skip"))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from kafkalog import _arguments
+from kafkalog import _arguments, storage
 from kafkalog.tables import _partial, _rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     import pyarrow as pa
 
@@ -29,13 +29,22 @@ _STATES = (
 )
 
 
-def transactions(path: Paths, *, history: bool = False, on_corrupt: Literal["raise", "skip"] = "raise") -> pa.Table:
+def transactions(
+    path: Paths,
+    *,
+    history: bool = False,
+    on_corrupt: Literal["raise", "skip"] = "raise",
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: object | None = None,
+) -> pa.Table:
     """Return the transactional ids that the transaction coordinator knows, and the state of their last transaction.
 
     Parameters
     ----------
     path, history, on_corrupt
         As for :func:`consumer_offsets`, of ``__transaction_state``.
+    storage_options, filesystem : optional
+        The store of URLs, as for :func:`kafkalog.scan`.
 
     Returns
     -------
@@ -65,6 +74,7 @@ def transactions(path: Paths, *, history: bool = False, on_corrupt: Literal["rai
     FileNotFoundError, ValueError, CorruptRecordError
         As for :func:`consumer_offsets`.
     """
+    path = storage.located(path, storage_options, filesystem)
     import pyarrow as pa
 
     time = pa.timestamp("ms", "UTC")

@@ -39,7 +39,7 @@ def open_tier(
     objects, _, _ = store.list("", recursive=True)
     if prefix:
         objects = [each for each in objects if each.key.startswith(prefix)]
-    log_dirs = [] if path is None else _arguments.paths(path)
+    log_dirs = [] if path is None else _arguments.local_paths(path)
     chosen = _layout(layout, keyring, objects, os.fspath(remote))
     return Tier(
         store,
@@ -53,7 +53,7 @@ def open_tier(
 
 def _store(remote: StrPath) -> tuple[ObjectStore, str]:
     """Return what reads a tier, and what all its keys begin with: a prefix need not end with a slash."""
-    text = _arguments.path(remote)
+    text = _arguments.local(remote)
     at = Path(text)
     if at.is_dir():
         return FolderStore(text), ""

@@ -88,7 +88,7 @@ def compact(
     >>> report.bytes_saved  # doctest: +SKIP
     51104844032
     """
-    path, target = _arguments.path(source), _arguments.path(out)
+    path, target = _arguments.local(source), _arguments.local(out)
     dry_run, roll = _arguments.flag("dry_run", dry_run), _arguments.flag("roll", roll)
     on_corrupt = _arguments.choose("on_corrupt", on_corrupt, ("raise", "skip"))
     map_bytes = _arguments.integer("map_bytes", map_bytes, 48)

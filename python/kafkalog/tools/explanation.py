@@ -74,7 +74,7 @@ def explain(
     """
     import pyarrow as pa
 
-    given = _arguments.path(path)
+    given = _arguments.local(path)
     settings = topic_settings(given, config)
     others, topics = settings.compiled()
     on_corrupt = _arguments.choose("on_corrupt", on_corrupt, ("raise", "skip"))
@@ -119,4 +119,4 @@ def disk_usage(path: StrPath) -> pa.Table:
     """
     import pyarrow as pa
 
-    return pa.table(_core.disk_usage(_arguments.path(path)))
+    return pa.table(_core.disk_usage(_arguments.local(path)))

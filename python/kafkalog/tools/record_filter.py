@@ -215,7 +215,7 @@ def _keys(given: Iterable[bytes | str] | StrPath | None) -> list[bytes]:
     if given is None:
         return []
     if isinstance(given, (str, os.PathLike)):
-        return [line for line in Path(_arguments.path(given)).read_bytes().splitlines() if line]
+        return [line for line in Path(_arguments.local(given)).read_bytes().splitlines() if line]
     if isinstance(given, (bytes, Mapping)):
         raise TypeError(f"drop_keys must be a list of keys, or the path of a file with one key a line, not {given!r}")
     keys = [key.encode() if isinstance(key, str) else key for key in given]

@@ -102,9 +102,9 @@ def recover(
         if loss == "as_kafka":
             raise ValueError("salvage=True contradicts on_loss='as_kafka'")
         loss = "salvage"
-    target = None if out is None else _arguments.path(out)
+    target = None if out is None else _arguments.local(out)
     found = _core.recover(
-        _arguments.path(path),
+        _arguments.local(path),
         clean=None if clean is None else _arguments.flag("clean", clean),
         recovery_point=_arguments.optional_integer("recovery_point", recovery_point, 0),
         log_start_offset=_arguments.optional_integer("log_start_offset", log_start_offset, 0),
@@ -156,9 +156,9 @@ def rebuild_indexes(
     if not isinstance(kafka_version, str):
         raise TypeError(f"kafka_version must be text, for instance '4.3', not {kafka_version!r}")
     found = _core.rebuild_indexes(
-        _arguments.path(partition_dir),
+        _arguments.local(partition_dir),
         level=kafka_version,
-        out=None if out is None else _arguments.path(out),
+        out=None if out is None else _arguments.local(out),
         dry_run=_arguments.flag("dry_run", dry_run),
         settings=pairs(config),
     )

@@ -79,7 +79,7 @@ def retain(
     >>> report.bytes_deleted  # doctest: +SKIP
     73014444032
     """
-    path, target = _arguments.path(source), _arguments.path(out)
+    path, target = _arguments.local(source), _arguments.local(out)
     dry_run = _arguments.flag("dry_run", dry_run)
     now_ms = clock(now)
     settings = topic_settings(path, config)

@@ -140,7 +140,7 @@ def rewrite(
     --------
     >>> kafkalog.rewrite("/data/kafka-logs", "/clean/kafka-logs", drop_keys=["customer-4711"])  # doctest: +SKIP
     """
-    path, target = _arguments.path(source), _arguments.path(out)
+    path, target = _arguments.local(source), _arguments.local(out)
     dry_run = _arguments.flag("dry_run", dry_run)
     work = Rewriting.of(
         path,

@@ -69,8 +69,8 @@ def truncate(
     """
     offset = _arguments.integer("offset", offset, 0)
     dry_run = _arguments.flag("dry_run", dry_run)
-    log = PartitionLog(source)
-    target = Path(_arguments.path(out))
+    log = PartitionLog(_arguments.local(source))
+    target = Path(_arguments.local(out))
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise _arguments.taken(target)
     _core.check_output(str(target), [log.path])

@@ -95,6 +95,9 @@ def table_of(
         _arguments.text("topic", topic),
         _arguments.optional_integer("partition", partition, 0, _arguments.INT32_MAX),
     )
+    if isinstance(named, Iterable):
+        # Refused before anything is opened.
+        named = [each if each == "-" or isinstance(each, Loose) else _arguments.local(each) for each in named]
     read = [loose(each, *place) or each for each in named] if isinstance(named, Iterable) else named
     if isinstance(read, list):
         ensure_named(read, *place)
@@ -104,7 +107,7 @@ def table_of(
             stack.enter_context(naming(each))
         found = pa.table(
             _core.verify(
-                _arguments.paths(read),
+                _arguments.local_paths(read),
                 level=kafka_version,
                 headers_only=_arguments.flag("headers_only", headers_only),
                 threads=0 if threads is None else _arguments.integer("threads", threads, 1),

@@ -159,6 +159,7 @@ fn scan(folder: &Path) -> Result<usize, Error> {
             next_base_offset: next,
             aborted: None,
             start_offset: *base,
+            version: None,
             end: None,
             map: KeptMap::default(),
         }

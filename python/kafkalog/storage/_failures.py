@@ -1,0 +1,112 @@
+"""Failures of the clients: which may pass, and what they say in one line without secrets."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+# The order counts: the first match decides. What clients say was tried with each (tests/python/test_storage_faults.py).
+_KINDS = (
+    ("changed", re.compile(r"precondition", re.IGNORECASE)),
+    (
+        "denied",
+        re.compile(
+            r"ACCESS_DENIED|AccessDenied|Forbidden|Unauthorized|ExpiredToken|INVALID_ACCESS_KEY_ID|InvalidAccessKeyId"
+            r"|SIGNATURE_DOES_NOT_MATCH|SignatureDoesNotMatch|UNRECOGNIZED_CLIENT|INVALID_CLIENT_TOKEN|AuthenticationFailed"
+            r"|credentials",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "missing",
+        re.compile(
+            r"NO_SUCH_(?:KEY|BUCKET|UPLOAD)|NoSuch(?:Key|Bucket)|RESOURCE_NOT_FOUND|ContainerNotFound|BlobNotFound"
+        ),
+    ),
+    (
+        "transient",
+        re.compile(
+            r"SLOW_DOWN|SlowDown|THROTTL|TooManyRequests|INTERNAL_FAILURE|InternalError"
+            r"|SERVICE_UNAVAILABLE"
+            r"|ServiceUnavailable|ServerBusy|NETWORK_CONNECTION|REQUEST_TIMEOUT|RequestTime|curlCode"
+            r"|connection|timed? ?out"
+            r"|error sending request|HTTP error|body error|non-partial response|Requested \d+\.\.\d+, got|reset by peer"
+            r"|broken pipe"
+            r"|incomplete|partial",
+            re.IGNORECASE,
+        ),
+    ),
+)
+_STATUS = re.compile(r"status(?: code)?:? (\d{3})\b")
+_BY_STATUS = {
+    **dict.fromkeys((401, 403), "denied"),
+    404: "missing",
+    412: "changed",
+    **dict.fromkeys((429, 500, 502, 503, 504), "transient"),
+}
+_MAX_TEXT = 500
+_ALWAYS_TRANSIENT = (TimeoutError, ConnectionError)
+
+
+class StoreError(OSError):
+    """A request that failed.
+
+    Attributes
+    ----------
+    kind : {"missing", "denied", "changed", "transient", "other"}
+        Whether it may pass, and as what it is reported.
+    """
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
+
+
+def fail(error: BaseException, secrets: Iterable[str]) -> NoReturn:
+    """Raise what a client raised as a failure of a kind."""
+    kind = kind_of(error)
+    # Clients say it in several ways, some of them with the text of a local error.
+    raise StoreError(kind, "there is no such object" if kind == "missing" else redacted(error, secrets)) from None
+
+
+def kind_of(error: BaseException) -> str:
+    """Return the kind of a client's exception."""
+    if isinstance(error, StoreError):
+        return error.kind
+    name = type(error).__name__
+    if isinstance(error, FileNotFoundError) or name == "NotFoundError":
+        return "missing"
+    if isinstance(error, PermissionError) or name in {
+        "PermissionDeniedError",
+        "UnauthenticatedError",
+        "NoCredentialsError",
+    }:
+        return "denied"
+    if name in {"PreconditionError", "NotModifiedError"}:
+        return "changed"
+    if isinstance(error, _ALWAYS_TRANSIENT):
+        return "transient"
+    text = _first(error)
+    # Not any number: obstore's texts have the microseconds of a request.
+    code = _STATUS.search(text)
+    status = int(code[1]) if code else getattr(error, "status", None)
+    if status in _BY_STATUS:
+        return _BY_STATUS[status]
+    return next((kind for kind, pattern in _KINDS if pattern.search(text)), "other")
+
+
+def _first(error: BaseException) -> str:
+    """Return the text without obstore's long account of its inner errors."""
+    return str(error).partition("Debug source")[0]
+
+
+def redacted(error: BaseException, secrets: Iterable[str]) -> str:
+    """Return the text in one line, without secrets."""
+    text = " ".join(_first(error).split()) or type(error).__name__
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    text = re.sub(r"(?i)((?:sig|signature|x-amz-signature|token|x-amz-security-token)=)[^&\s'\"]+", r"\1***", text)
+    return text if len(text) <= _MAX_TEXT else text[:_MAX_TEXT] + "..."

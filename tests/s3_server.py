@@ -1,0 +1,213 @@
+"""A small S3 on loopback, which counts requests and breaks answers on demand. It checks no signatures.
+
+It stands for the store in the short tier, as a server of its own that starts in no time: listings by page and level,
+ranges, ETags, ``If-Match``. pyarrow and obstore are the witnesses of what it answers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import socket
+import struct
+import threading
+import time
+from collections import Counter
+from email.utils import formatdate
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, unquote, urlsplit
+from xml.sax.saxutils import escape
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+PAGE = 1000
+SECRET = "s3cr3t-of-the-tests"  # noqa: S105 - made up
+# A fault takes the kind of a request, its key and its number of that kind, and returns a name below, or None.
+Fault = "Callable[[str, str, int], str | None]"
+STATUS = {
+    "slow-down": (503, "SlowDown"),
+    "throttle": (429, "TooManyRequests"),
+    "internal": (500, "InternalError"),
+    "denied": (403, "AccessDenied"),
+    "missing": (404, "NoSuchKey"),
+}
+
+
+class S3Server:
+    """One bucket of bytes by key."""
+
+    def __init__(self, objects: dict[str, bytes] | None = None, bucket: str = "bkt") -> None:
+        self.bucket, self.objects = bucket, dict(objects or {})
+        self.modified = 1_700_000_000
+        self.counts: Counter[str] = Counter()
+        self.bytes = self.listed = self.most_at_once = self.at_once = 0
+        self.fault: Callable[[str, str, int], str | None] = lambda kind, key, number: None  # noqa: ARG005
+        self.lock = threading.Lock()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+        self._thread.start()
+
+    def put_folder(self, folder: Path, prefix: str = "") -> None:
+        """Take in the files of a folder."""
+        for file in folder.rglob("*"):
+            if file.is_file():
+                self.objects[f"{prefix}{file.relative_to(folder).as_posix()}"] = file.read_bytes()
+
+    @property
+    def endpoint(self) -> str:
+        """Its address."""
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    @property
+    def storage_options(self) -> dict[str, Any]:
+        """Options by the names of object_store."""
+        return {
+            "aws_access_key_id": "kafkalog",
+            "aws_secret_access_key": SECRET,
+            "aws_region": "us-east-1",
+            "aws_endpoint_url": self.endpoint,
+            "aws_allow_http": "true",
+            "aws_virtual_hosted_style_request": "false",
+        }
+
+    def reset(self) -> None:
+        """Begin counting anew, without faults."""
+        with self.lock:
+            self.counts.clear()
+            self.bytes = self.listed = self.most_at_once = 0
+        self.fault = lambda kind, key, number: None  # noqa: ARG005
+
+    def close(self) -> None:
+        """End it."""
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def _handler(server: S3Server) -> type[BaseHTTPRequestHandler]:  # noqa: C901 - one class
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        wbufsize = 1 << 16
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+        def do_HEAD(self) -> None:
+            self._counted("HEAD")
+
+        def do_GET(self) -> None:
+            self._counted("")
+
+        def _counted(self, kind: str) -> None:
+            with server.lock:
+                server.at_once += 1
+                server.most_at_once = max(server.most_at_once, server.at_once)
+            try:
+                self._answer(kind)
+            finally:
+                with server.lock:
+                    server.at_once -= 1
+
+        def _answer(self, kind: str) -> None:
+            url = urlsplit(self.path)
+            _, _, key = unquote(url.path).lstrip("/").partition("/")
+            kind = kind or ("GET" if key else "LIST")
+            with server.lock:
+                server.counts[kind] += 1
+                number = server.counts[kind]
+            fault = server.fault(kind, key, number)
+            if fault in STATUS:
+                code, name = STATUS[fault]
+                text = f"<Error><Code>{name}</Code><Message>injected</Message></Error>".encode()
+                self._send(code, text, {"Content-Type": "application/xml"})
+            elif fault == "reset":
+                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                self.close_connection = True
+                self.connection.close()
+            elif fault == "stall":
+                time.sleep(6)
+                self.close_connection = True
+            elif kind == "LIST":
+                text = self._listing(parse_qs(url.query))
+                with server.lock:
+                    server.listed += len(text)
+                self._send(200, text, {"Content-Type": "application/xml"}, fault)
+            else:
+                self._object(key, fault)
+
+        def _listing(self, query: dict[str, list[str]]) -> bytes:
+            prefix, delimiter = (query.get(name, [""])[0] for name in ("prefix", "delimiter"))
+            after = query.get("continuation-token", query.get("start-after", [""]))[0]
+            most = min(int(query.get("max-keys", [PAGE])[0]), PAGE)
+            entries: dict[str, bool] = {}
+            for key in sorted(server.objects):
+                if key.startswith(prefix):
+                    cut = key.find(delimiter, len(prefix)) if delimiter else -1
+                    entries[key if cut < 0 else key[: cut + 1]] = cut >= 0
+            rest = [entry for entry in entries if entry > after]
+            page, more = rest[:most], rest[most:]
+            lines = [
+                f"<Name>{server.bucket}</Name><KeyCount>{len(page)}</KeyCount><MaxKeys>{most}</MaxKeys><IsTruncated>{str(bool(more)).lower()}</IsTruncated>"
+            ]
+            lines += [f"<NextContinuationToken>{escape(page[-1])}</NextContinuationToken>"] if more else []
+            time_text = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(server.modified))
+            for entry in page:
+                if entries[entry]:
+                    lines.append(f"<CommonPrefixes><Prefix>{escape(entry)}</Prefix></CommonPrefixes>")
+                else:
+                    data = server.objects[entry]
+                    lines.append(
+                        f"<Contents><Key>{escape(entry)}</Key><LastModified>{time_text}</LastModified><ETag>{_etag(data)}</ETag><Size>{len(data)}</Size></Contents>"
+                    )
+            text = "".join(lines)
+            return f'<?xml version="1.0"?><ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">{text}</ListBucketResult>'.encode()
+
+        def _object(self, key: str, fault: str | None) -> None:
+            data = server.objects.get(key)
+            if data is None:
+                self._send(404, b"<Error><Code>NoSuchKey</Code></Error>", {})
+                return
+            headers = {
+                "ETag": _etag(data),
+                "Last-Modified": formatdate(server.modified, usegmt=True),
+                "Accept-Ranges": "bytes",
+            }
+            if self.headers.get("If-Match", headers["ETag"]) != headers["ETag"]:
+                self._send(412, b"<Error><Code>PreconditionFailed</Code></Error>", {})
+                return
+            asked = self.headers.get("Range")
+            code = 200
+            if asked is not None:
+                first, _, last = asked.removeprefix("bytes=").partition("-")
+                start, end = int(first), min(int(last or len(data)), len(data) - 1)
+                if start >= len(data):
+                    self._send(416, b"<Error><Code>InvalidRange</Code></Error>", {})
+                    return
+                headers["Content-Range"] = f"bytes {start}-{end}/{len(data)}"
+                data, code = data[start : end + 1], 206
+            self._send(code, data, headers, fault)
+
+        def _send(self, code: int, data: bytes, headers: dict[str, str], fault: str | None = None) -> None:
+            if fault == "short" and self.command != "HEAD":
+                data = data[:-1]
+            self.send_response(code)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            if self.command == "HEAD":
+                return
+            if fault == "truncate":
+                data = data[: len(data) // 2]
+                self.close_connection = True
+            with server.lock:
+                server.bytes += len(data)
+            self.wfile.write(data)
+
+    return Handler
+
+
+def _etag(data: bytes) -> str:
+    return f'"{hashlib.md5(data, usedforsecurity=False).hexdigest()}"'
