@@ -10,7 +10,7 @@ use crate::types::TimestampMs;
 
 /// One object, as a listing gave it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ObjectInfo {
+pub(crate) struct ObjectInfo {
     /// Its whole key.
     pub key: String,
     /// Its length.
@@ -23,7 +23,7 @@ pub struct ObjectInfo {
 
 /// Objects below a prefix.
 #[derive(Clone, Debug, Default)]
-pub struct ObjectListing {
+pub(crate) struct ObjectListing {
     /// The objects, in any order.
     pub objects: Vec<ObjectInfo>,
     /// Keys of the folders that were not entered, without a slash at the end.
@@ -34,7 +34,7 @@ pub struct ObjectListing {
 
 /// A range of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ObjectRange {
+pub(crate) struct ObjectRange {
     /// The first byte.
     pub start: u64,
     /// Number of bytes.
@@ -44,11 +44,11 @@ pub struct ObjectRange {
 }
 
 /// Bytes of an object.
-pub type ObjectBytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
+pub(crate) type ObjectBytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
 /// Reason for which a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProviderErrorKind {
+pub(crate) enum ProviderErrorKind {
     /// There is no such object or bucket.
     Missing,
     /// The store refused the request or the credentials.
@@ -63,7 +63,7 @@ pub enum ProviderErrorKind {
 
 /// Failure of one request.
 #[derive(Clone, Debug)]
-pub struct ProviderError {
+pub(crate) struct ProviderError {
     /// Whether to try again, and as what to report it.
     pub kind: ProviderErrorKind,
     /// One line for people, without secrets.
@@ -77,10 +77,10 @@ impl fmt::Display for ProviderError {
 }
 
 /// `std::result::Result` with [`ProviderError`].
-pub type Provided<T> = Result<T, ProviderError>;
+pub(crate) type Provided<T> = Result<T, ProviderError>;
 
 /// A store of objects. It is called on threads of their own, several at a time.
-pub trait Provider: fmt::Debug + Send + Sync {
+pub(crate) trait Provider: fmt::Debug + Send + Sync {
     /// Lists the objects whose keys begin with `prefix`, which is empty or ends with a slash: all of them, or only those
     /// without a further slash, and the folders beside them.
     ///

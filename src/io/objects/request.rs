@@ -25,7 +25,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 /// Limits of the requests to one store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RequestLimits {
+pub(crate) struct RequestLimits {
     /// Number of attempts after the first one.
     pub retries: u32,
     /// Time after which an attempt without an answer is given up.
@@ -62,7 +62,7 @@ pub struct RequestCounters {
 
 /// The counts at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RequestCounts {
+pub(crate) struct RequestCounts {
     /// Requests that were sent, repeated ones among them.
     pub requests: u64,
     /// Bytes of objects that arrived.
