@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from kafkalog import _arguments, _core, _reprs, storage
+from kafkalog import _arguments, _core, _reprs, _tiered, storage
 from kafkalog._times import format_time
 from kafkalog.errors import KafkaLogError
 from kafkalog.options import BatchRangeKeywords, PartitionScanKeywords, expand_signature, merged
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from kafkalog.options import ReadOptions
     from kafkalog.reader import RecordReader
+    from kafkalog.tiers.opening import LayoutChoice
     from kafkalog.typing import StrPath
 
 __all__ = [
@@ -163,6 +164,8 @@ class LogDir:
         holds when the process changes its working directory. Or a URL of a store, whose listing is that of now.
     storage_options, filesystem : optional
         The store of a URL, as for :func:`kafkalog.scan`.
+    remote, remote_layout, keyring : optional
+        Tiered storage whose segments are those of the log dir's partitions, too, as for :func:`kafkalog.scan`.
 
     Raises
     ------
@@ -180,9 +183,24 @@ class LogDir:
     __slots__ = ("_core", "_listed", "_path")
 
     def __init__(
-        self, path: StrPath, *, storage_options: Mapping[str, Any] | None = None, filesystem: object | None = None
+        self,
+        path: StrPath | None,
+        *,
+        storage_options: Mapping[str, Any] | None = None,
+        filesystem: object | None = None,
+        remote: StrPath | None = None,
+        remote_layout: LayoutChoice = "auto",
+        keyring: Mapping[str, StrPath] | None = None,
     ) -> None:
-        self._path = _arguments.path(storage.located(path, storage_options, filesystem))
+        here = _tiered.located(
+            path,
+            remote=remote,
+            remote_layout=remote_layout,
+            keyring=keyring,
+            storage_options=storage_options,
+            filesystem=filesystem,
+        )
+        self._path = _arguments.path(here if remote is None else here[0])
         self._core = _core.LogDir(self._path)
         self._listed: _Listed | None = None
 

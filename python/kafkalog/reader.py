@@ -10,7 +10,7 @@ import os
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
-from kafkalog import _arguments, _core, _reprs, storage
+from kafkalog import _arguments, _core, _reprs, _tiered
 from kafkalog._loose import Loose, loose, naming, only
 from kafkalog._typed_values import plan_decoding
 from kafkalog.options import (
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from typing_extensions import Self, Unpack
 
-    from kafkalog.typing import Paths
+    from kafkalog.tiers.opening import LayoutChoice
+    from kafkalog.typing import Paths, StrPath
 
 __all__ = ["RecordReader", "read_table", "scan", "scan_batches"]
 
@@ -345,12 +346,15 @@ def lost_table(stream: _core.RecordStream) -> pa.Table:
 
 @expand_signature(ScanKeywords)
 def scan(
-    path: Paths,
+    path: Paths | None,
     topics: str | Iterable[str] | None = None,
     *,
     options: ReadOptions | None = None,
     storage_options: Mapping[str, Any] | None = None,
     filesystem: object | None = None,
+    remote: StrPath | None = None,
+    remote_layout: LayoutChoice = "auto",
+    keyring: Mapping[str, StrPath] | None = None,
     **keywords: Unpack[ScanKeywords],
 ) -> RecordReader:
     """Read records, by topic, partition and offset.
@@ -372,6 +376,14 @@ def scan(
         Options of the store that URLs are in, by the names of the object_store crate. Default: the environment.
     filesystem : object, optional
         A ``pyarrow.fs``, fsspec or obstore object that the path is in.
+    remote : path, optional
+        Tiered storage (KIP-405): what the keys of the broker's storage plugin begin with. Its segments and those of the
+        log dirs are read as one log, as a broker serves it; with ``path=None`` the tier is read alone, up to where it
+        ends. :func:`kafkalog.tables.remote_segments` lists it.
+    remote_layout : {"auto", "local", "aiven"} or RemoteLayout
+        How the plugin names and stores objects: ``LocalTieredStorage``, Aiven's plugin, or a class of your own.
+    keyring : dict of str to path, optional
+        Private keys in PEM by the id of their pair, for tiers that Aiven's plugin encrypted.
     **keywords
         Any option of :class:`kafkalog.ReadOptions`, which documents them all.
 
@@ -391,17 +403,29 @@ def scan(
         When two of the folders hold the same partition, as in backups of several brokers. Read one of the two by its
         path, or leave out one log dir.
     """
-    return _scan("scan", storage.located(path, storage_options, filesystem), topics, options, keywords)
+    path = _tiered.located(
+        path,
+        remote=remote,
+        remote_layout=remote_layout,
+        keyring=keyring,
+        topics=topics,
+        storage_options=storage_options,
+        filesystem=filesystem,
+    )
+    return _scan("scan", path, topics, options, keywords)
 
 
 @expand_signature(ScanKeywords, threads=None)
 def read_table(
-    path: Paths,
+    path: Paths | None,
     topics: str | Iterable[str] | None = None,
     *,
     options: ReadOptions | None = None,
     storage_options: Mapping[str, Any] | None = None,
     filesystem: object | None = None,
+    remote: StrPath | None = None,
+    remote_layout: LayoutChoice = "auto",
+    keyring: Mapping[str, StrPath] | None = None,
     **keywords: Unpack[ScanKeywords],
 ) -> pa.Table:
     """Read records into a table: ``scan(...).read_all()``, with the parameters of :func:`scan`.
@@ -415,19 +439,30 @@ def read_table(
     """
     if options is None:
         keywords.setdefault("threads", None)
-    path = storage.located(path, storage_options, filesystem)
+    path = _tiered.located(
+        path,
+        remote=remote,
+        remote_layout=remote_layout,
+        keyring=keyring,
+        topics=topics,
+        storage_options=storage_options,
+        filesystem=filesystem,
+    )
     with _scan("read_table", path, topics, options, keywords) as reader:
         return reader.read_all()
 
 
 @expand_signature(ScanBatchesKeywords)
 def scan_batches(
-    path: Paths,
+    path: Paths | None,
     topics: str | Iterable[str] | None = None,
     *,
     options: ReadOptions | None = None,
     storage_options: Mapping[str, Any] | None = None,
     filesystem: object | None = None,
+    remote: StrPath | None = None,
+    remote_layout: LayoutChoice = "auto",
+    keyring: Mapping[str, StrPath] | None = None,
     **keywords: Unpack[ScanBatchesKeywords],
 ) -> RecordReader:
     """Read Kafka's batches, one row each; nothing is decompressed.
@@ -436,7 +471,7 @@ def scan_batches(
 
     Parameters
     ----------
-    path, topics, options, storage_options, filesystem
+    path, topics, options, storage_options, filesystem, remote, remote_layout, keyring
         As for :func:`scan`; ``options`` may set only what is listed here.
     **keywords
         ``topic_pattern``, ``partitions``, ``include_inactive``, and where to begin and end (``starting_offsets``,
@@ -451,7 +486,15 @@ def scan_batches(
         The columns are ``BATCH_COLUMNS``.
     """
     valid = ("topics", *ScanBatchesKeywords.__annotations__)
-    path = storage.located(path, storage_options, filesystem)
+    path = _tiered.located(
+        path,
+        remote=remote,
+        remote_layout=remote_layout,
+        keyring=keyring,
+        topics=topics,
+        storage_options=storage_options,
+        filesystem=filesystem,
+    )
     return batch_reader(path, merged("scan_batches", valid, options, _with_topics(topics, keywords)))
 
 

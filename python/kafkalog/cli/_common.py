@@ -92,6 +92,23 @@ def add_log_dirs(parser: argparse.ArgumentParser) -> None:
     add_broker(parser)
 
 
+def add_remote(parser: argparse.ArgumentParser) -> None:
+    """Add the options about tiered storage, of commands that read records."""
+    help_ = "tiered storage: read its segments and those of PATH as one log (kafkalog help tiered)"
+    parser.add_argument("--remote", metavar="URL", help=help_)
+    help_ = "how it is stored; default: by its names"
+    parser.add_argument("--remote-layout", choices=("auto", "local", "aiven"), default="auto", help=help_)
+    help_ = "the private key (PEM) of a key pair that it is encrypted with; may be repeated"
+    parser.add_argument("--remote-key", metavar="ID=FILE", type=_remote_key, action="append", default=[], help=help_)
+
+
+def _remote_key(given: str) -> tuple[str, str]:
+    name, equals, file = given.partition("=")
+    if not equals or not name or not file:
+        raise argparse.ArgumentTypeError(f"expected ID=FILE, found {given!r}")
+    return name, file
+
+
 class Names(argparse.Action):
     """Collects names that are separated by commas, or given one by one."""
 

@@ -60,6 +60,7 @@ examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     _common.add_logs(parser)
+    _common.add_remote(parser)
     _common.add_broker(parser)
     _common.add_ignored(parser, "-C", "-e", "-q", "-u", "--from-beginning")
     parser.add_argument("-s", dest="unpack", action="append", type=_unpack, metavar="WHAT", help=argparse.SUPPRESS)

@@ -62,6 +62,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "paths", metavar="PATH", type=_common.place, nargs="+", help="log dirs, folders of partitions, or files of them"
     )
     _common.add_broker(parser)
+    _common.add_remote(parser)
     help_ = "a folder, one file, or - for standard output (jsonl, csv, tsv, arrow)"
     parser.add_argument("out", metavar="OUT", type=_common.output_or_standard, help=help_)
     help_ = "default: from the ending of OUT, or parquet; jsonl for -"
@@ -135,7 +136,8 @@ def _run(arguments: argparse.Namespace, path: Paths, outside: Loose | None) -> i
     # A file outside a log dir may lie beside the output, but is not replaced.
     is_beside = outside is not None and not (out.exists() and out.samefile(str(outside)))
     if not is_printed:
-        _core.check_output(str(out), [] if is_beside else _places.on_disk(arguments.paths))
+        sources = getattr(arguments, "local_paths", arguments.paths)
+        _core.check_output(str(out), [] if is_beside else _places.on_disk(sources))
     # Spark plans again; an error in the selection is the same with and without it.
     if arguments.spark is not None:
         return _on_spark(arguments, form)

@@ -48,6 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("pattern", metavar="PATTERN", help="a regular expression, or with -F a literal")
     _common.add_logs(parser)
+    _common.add_remote(parser)
     # Its value goes where PATTERN stands, as the value of -b goes to PATH elsewhere.
     parser.add_argument("-e", "--regexp", dest=INSTEAD_OF_PATH, metavar="PATTERN", help="PATTERN, if it begins with -")
     # What is so in any case.

@@ -33,6 +33,7 @@ class _Described(NamedTuple):
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     _common.add_log_dirs(parser)
+    _common.add_remote(parser)
     _common.add_topics(parser)
     _common.add_partitions(parser)
     _common.add_human_readable(parser)

@@ -76,8 +76,7 @@ def _run(parsed: argparse.Namespace) -> int:
     if parsed.command not in _OF_STORES:
         _refuse_urls(parsed)
     if not parsed.storage_option:
-        found: int = module_of(parsed.command).run(parsed)
-        return found
+        return _run_at(parsed)
     from kafkalog import storage
 
     options = {}
@@ -88,7 +87,19 @@ def _run(parsed: argparse.Namespace) -> int:
             raise ValueError("--storage-option takes NAME=VALUE")
         options[name] = value
     with storage.defaults(options):
-        code: int = module_of(parsed.command).run(parsed)
+        return _run_at(parsed)
+
+
+def _run_at(parsed: argparse.Namespace) -> int:
+    """Run a command; with a tier, on log dirs that have its segments, too. Only ``verify`` looks at both apart."""
+    if parsed.command != "verify" and getattr(parsed, "remote", None) is not None:
+        from kafkalog import _tiered
+
+        name = "paths" if hasattr(parsed, "paths") else "path"
+        given = {"remote_layout": parsed.remote_layout, "keyring": dict(parsed.remote_key)}
+        parsed.local_paths = getattr(parsed, name)
+        setattr(parsed, name, _tiered.located(getattr(parsed, name), remote=parsed.remote, **given))
+    code: int = module_of(parsed.command).run(parsed)
     return code
 
 

@@ -25,6 +25,7 @@ _WORDS = {"latest": -1, "earliest": -2, "max-timestamp": -3}
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     _common.add_log_dirs(parser)
+    _common.add_remote(parser)
     _common.add_topics(parser, "only topics that these names or regular expressions match")
     _common.add_partitions(parser)
     parser.add_argument(

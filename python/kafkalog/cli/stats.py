@@ -37,6 +37,7 @@ _NUMBERS = ("partition", "segments", "bytes", "batches", "records", "start", "en
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     _common.add_log_dirs(parser)
+    _common.add_remote(parser)
     _common.add_topics(parser)
     _common.add_partitions(parser)
     _common.add_on_corrupt(parser, "counts the batches around damaged headers")

@@ -18,7 +18,7 @@ from kafkalog._loose import only
 from kafkalog.cli import _common, _printing
 from kafkalog.cli._progress import Shown
 from kafkalog.cli._selection import chosen, sources
-from kafkalog.tools.verification import table_of
+from kafkalog.tools.verification import table_of, with_tier
 
 if TYPE_CHECKING:
     import argparse
@@ -49,6 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="a log dir, a partition's folder, or a file in one; a segment under any name, compressed, or - for "
         "standard input; a .tar of a log dir",
     )
+    _common.add_remote(parser)
     _common.add_loose_names(parser)
     parser.add_argument(
         "-s", "--severity", choices=_SEVERITIES, default="info", help="show only findings of at least this severity"
@@ -78,6 +79,17 @@ def run(arguments: argparse.Namespace) -> int:
     with Shown(lambda: _line(progress)):
         names["headers_only"] = arguments.headers_only
         table = table_of(paths, arguments.kafka_version, arguments.threads, progress, **names)
+    if arguments.remote is not None:
+        headers_only, keyring = arguments.headers_only, dict(arguments.remote_key)
+        table = with_tier(
+            table,
+            arguments.path,
+            arguments.remote,
+            arguments.remote_layout,
+            keyring,
+            headers_only=headers_only,
+            announce=_announce,
+        )
     least = _SEVERITIES.index(arguments.severity)
     found: Counter[str] = Counter()
     for row in _printing.rows_of(table):
@@ -104,6 +116,10 @@ def run(arguments: argparse.Namespace) -> int:
         else:
             _printing.say(_summed_up(summary))
     return _common.DAMAGED if found["warning"] or found["error"] else 0
+
+
+def _announce(text: str) -> None:
+    print(f"kafkalog: reading {text}", file=sys.stderr, flush=True)
 
 
 def _selected(arguments: argparse.Namespace) -> tuple[list[str], dict[str, Any]]:

@@ -26,6 +26,8 @@ __all__ = ["Storage", "open_storage"]
 
 # Options of the command line, for URLs without options of their own.
 _DEFAULTS: ContextVar[Mapping[str, Any] | None] = ContextVar("storage_options", default=None)
+# Log dirs and their tiers, which kafkalog.tiers mounts.
+TIERED = "tiered://"
 _LOCK = threading.Lock()
 _MOUNTED: dict[str, Storage] = {}
 
@@ -78,6 +80,11 @@ class Storage:
         if self._filesystem is None:
             self._options.require_no_secrets("a pickle")
         return self._root, list(self._location), self._options.given
+
+    @property
+    def key(self) -> str:
+        """The key of the place in its bucket."""
+        return self.url[len(self._root) :].strip("/")
 
     def list(self, prefix: str, recursive: bool = True) -> Listing:  # noqa: FBT001, FBT002 - called from Rust
         """List the objects whose keys begin with a prefix, which is empty or ends with a slash.
@@ -191,7 +198,7 @@ def located(path: Paths, storage_options: Mapping[str, Any] | None = None, files
 
 def _located(path: StrPath, storage_options: Mapping[str, Any] | None, filesystem: object | None) -> StrPath:
     text = os.fspath(path)
-    if not isinstance(text, str) or (filesystem is None and not is_url(text)):
+    if not isinstance(text, str) or (filesystem is None and not is_url(text)) or text.startswith(TIERED):
         return path
     url = open_storage(text, storage_options, filesystem).url
     _core.forget_listings(url)
@@ -200,7 +207,13 @@ def _located(path: StrPath, storage_options: Mapping[str, Any] | None, filesyste
 
 def pickled(path: str) -> Any:
     """Return what stands for a path in a pickle: a path in a store takes the store along, without its secrets."""
-    return open_storage(path) if _core.is_mounted(path) else path
+    if not _core.is_mounted(path):
+        return path
+    if path.startswith(TIERED):
+        from kafkalog.tiers.mounting import pickled as of_tier
+
+        return of_tier(path)
+    return open_storage(path)
 
 
 def place(text: str) -> str | None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from kafkalog import _arguments
+from kafkalog import _arguments, storage
 from kafkalog.tables import _rows
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ def remote_segments(
     remote_layout: LayoutChoice = "auto",
     keyring: Mapping[str, StrPath] | None = None,
     topics: str | list[str] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: object | None = None,
 ) -> pa.Table:
     """List the copies of segments in tiered storage, which of them serve reads, and why the others do not.
 
@@ -44,6 +46,8 @@ def remote_segments(
         Private keys in PEM by the id of their pair, for tiers that Aiven's plugin encrypted. Listing needs none.
     topics : str or list of str, optional
         Topics to list. Default: all.
+    storage_options, filesystem : optional
+        The store of URLs, as for :func:`kafkalog.scan`.
 
     Returns
     -------
@@ -85,6 +89,8 @@ def remote_segments(
 
     if remote is None:
         raise ValueError("remote is missing: the tier, that is what the keys of the storage plugin begin with")
+    remote = storage.located(remote, storage_options, filesystem)
+    path = None if path is None else storage.located(path, storage_options, filesystem)
     names = _arguments.names("topics", topics)
     tier = open_tier(path, remote, remote_layout, keyring, lambda topic, _: names is None or topic in names)
     serving = {run.segment.place for runs in tier.runs.values() for run in runs}

@@ -1,7 +1,7 @@
 """Tiered storage (KIP-405): the older segments of a log, where a broker's remote storage plugin put them.
 
-``kafkalog.tables.remote_segments`` lists them. A plugin that kafkalog does not know needs a subclass of
-:class:`RemoteLayout`.
+``kafkalog.scan(path, remote=...)`` reads local and remote segments as one log, and ``kafkalog.tables.remote_segments``
+lists them. A plugin that kafkalog does not know needs a subclass of :class:`RemoteLayout`.
 """
 
 from kafkalog.tiers.aiven_layout import AivenLayout

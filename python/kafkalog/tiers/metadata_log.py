@@ -95,7 +95,7 @@ def replay(path: Paths | None) -> RemoteMetadata:
         records = RecordReader(_core.table_records(_arguments.paths(path), topics=[TOPIC]))
     except UnknownTopicOrPartitionError:
         return found
-    here, found.count, _ = _core.table_coverage(_arguments.local_paths(path), TOPIC)
+    here, found.count, _ = _core.table_coverage(_arguments.paths(path), TOPIC)
     found.here = set(here)
     for batch in records:
         for row in batch.select(["partition", "offset", "type", "value", "keyBytes", "valueBytes"]).to_pylist():

@@ -6,13 +6,13 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from kafkalog import _arguments
+from kafkalog import _arguments, _core, storage
 from kafkalog.tiers.aiven_layout import AivenLayout
 from kafkalog.tiers.layout import RemoteLayout
 from kafkalog.tiers.local_layout import LocalLayout
 from kafkalog.tiers.local_logs import LocalLogs
 from kafkalog.tiers.metadata_log import replay
-from kafkalog.tiers.objects import FolderStore
+from kafkalog.tiers.objects import FolderStore, StorePart
 from kafkalog.tiers.tier import Tier
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def open_tier(
     objects, _, _ = store.list("", recursive=True)
     if prefix:
         objects = [each for each in objects if each.key.startswith(prefix)]
-    log_dirs = [] if path is None else _arguments.local_paths(path)
+    log_dirs = [] if path is None else _arguments.paths(path)
     chosen = _layout(layout, keyring, objects, os.fspath(remote))
     return Tier(
         store,
@@ -48,12 +48,19 @@ def open_tier(
         metadata=replay(log_dirs or None),
         local=LocalLogs(log_dirs),
         wanted=wanted,
+        name=os.fspath(remote).rstrip("/"),
     )
 
 
 def _store(remote: StrPath) -> tuple[ObjectStore, str]:
     """Return what reads a tier, and what all its keys begin with: a prefix need not end with a slash."""
-    text = _arguments.local(remote)
+    text = _arguments.path(remote)
+    if _core.is_mounted(text):
+        store = StorePart(storage.open_storage(text))
+        if store.list("", recursive=False)[:2] != ([], []):
+            return store, ""
+        above, _, name = text.rpartition("/")
+        return StorePart(storage.open_storage(above)), name
     at = Path(text)
     if at.is_dir():
         return FolderStore(text), ""

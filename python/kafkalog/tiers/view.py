@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kafkalog.errors import KafkaLogError
 from kafkalog.tiers import tail
-from kafkalog.tiers.objects import FolderStore, ObjectInfo
+from kafkalog.tiers.objects import ObjectInfo, store_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -99,7 +99,7 @@ class TieredView:
     def __init__(self, tier: Tier, log_dir: str | None, *, is_first: bool = True) -> None:
         self._tier = tier
         self._log_dir = log_dir
-        self._local = None if log_dir is None else FolderStore(log_dir)
+        self._local = None if log_dir is None else store_of(log_dir)
         self._files: dict[str, _Entry] = {}
         if log_dir is None:
             self._files[_CLEAN] = _Entry(_Bytes(b""))
@@ -204,7 +204,7 @@ class TieredView:
             return ObjectInfo(key, entry.file.size, entry.modified)
         return None if self._local is None else self._local.stat(key)
 
-    def read(self, key: str, start: int, length: int, size: int, version: str | None) -> bytes:
+    def read(self, key: str, start: int, length: int, size: int, version: str | None = None, *_: object) -> bytes:
         """Return a range of a file."""
         entry = self._files.get(key)
         try:
@@ -214,6 +214,8 @@ class TieredView:
                 return self._local.read(key, start, length, size, version)
         except FileNotFoundError as error:
             raise TierReadError(str(error), "missing") from error
+        except (KafkaLogError, ValueError) as error:
+            raise TierReadError(str(error)) from error
         raise TierReadError(f"{key}: no such file", "missing")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,8 @@ from kafkalog._renamed import renamed
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kafkalog.typing import Paths
+    from kafkalog.tiers.opening import LayoutChoice
+    from kafkalog.typing import Paths, StrPath
 
 
 @renamed(level="kafka_version")
@@ -26,6 +27,9 @@ def verify(
     threads: int | None = None,
     topic: str | None = None,
     partition: int | None = None,
+    remote: StrPath | None = None,
+    remote_layout: LayoutChoice = "auto",
+    keyring: Mapping[str, StrPath] | None = None,
 ) -> pa.Table:
     """Verify every file of log dirs, partition folders or single files. Nothing is written, locked or changed.
 
@@ -50,6 +54,9 @@ def verify(
         Default: as many as there are processors. A large segment is divided among them.
     topic, partition : str, int, optional
         Those of a segment outside a partition's folder. Default: unknown, null.
+    remote, remote_layout, keyring : optional
+        Tiered storage of the log dirs, as for :func:`kafkalog.scan`: its objects are verified, too, and the logs of the
+        copies that serve reads are read whole. ``kafkalog help tiered`` lists the codes.
 
     Returns
     -------
@@ -72,7 +79,33 @@ def verify(
     >>> findings.filter(pc.field("severity") != "info").num_rows  # doctest: +SKIP
     0
     """
-    return table_of(path, kafka_version, threads, None, headers_only=headers_only, topic=topic, partition=partition)
+    found = table_of(path, kafka_version, threads, None, headers_only=headers_only, topic=topic, partition=partition)
+    if remote is None:
+        return found
+    return with_tier(found, path, remote, remote_layout, keyring, headers_only=headers_only)
+
+
+def with_tier(
+    found: pa.Table,
+    path: Paths,
+    remote: StrPath,
+    layout: LayoutChoice = "auto",
+    keyring: Mapping[str, StrPath] | None = None,
+    *,
+    headers_only: bool = False,
+    announce: Callable[[str], None] | None = None,
+) -> pa.Table:
+    """Return findings and those about a tier; ``announce`` is told what verifying it will read, before it is read."""
+    import pyarrow as pa
+
+    from kafkalog.tiers.findings import cost, findings
+    from kafkalog.tiers.mounting import open_mounted
+
+    tier, roots = open_mounted(path, remote, layout, keyring or {})
+    if announce is not None:
+        announce(str(cost(tier)))
+    rows = list(findings(tier, roots, headers_only=headers_only))
+    return pa.concat_tables([found, pa.Table.from_pylist(rows, schema=found.schema)])
 
 
 def table_of(
