@@ -220,7 +220,7 @@ def place(text: str) -> str | None:
     """Return the URL of a path in a store, which is mounted now; None for a local path."""
     if not is_url(text):
         return None
-    return open_storage(text).url
+    return text.rstrip("/") if text.startswith(TIERED) else open_storage(text).url
 
 
 @contextmanager
