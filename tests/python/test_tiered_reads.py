@@ -15,8 +15,10 @@ import kafkalog
 import tiered_cases
 from kafkalog.cli.main import main
 from kafkalog.errors import KafkaLogError
+from s3_server import S3Server
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tiered_cases import TieredCase
@@ -288,3 +290,36 @@ def test_the_command_says_what_it_will_read(tmp_path: Path, capsys: pytest.Captu
     log.write_bytes(log.read_bytes()[:-5])
     assert main(["verify", str(case.data), "--remote", str(case.tier)]) == 1
     assert "[remote-size]" in capsys.readouterr().out
+
+
+@pytest.fixture
+def server() -> Iterator[S3Server]:
+    made = S3Server()
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("name", ["lineage", "aiven-txn-fixed"])
+def test_a_tier_in_a_bucket(name: str, tmp_path: Path, server: S3Server) -> None:
+    """The tier in a bucket, and the log dir on a disk or beside it: the rows are those from local folders."""
+    case = golden(name, tmp_path)
+    topic, partition = case.partitions()[0]
+    expected = kafkalog.read_table(case.data, topic, **case.remote)
+    server.put_folder(case.tier, "tiers/one/")
+    server.put_folder(case.data, "logs/")
+    options: Any = {"storage_options": server.storage_options, "keyring": case.keyring}
+    bucket = f"s3://{server.bucket}"
+    for path in (case.data, f"{bucket}/logs"):
+        assert kafkalog.read_table(path, topic, remote=f"{bucket}/tiers/one", **options).equals(expected)
+    dirs = kafkalog.LogDir(case.data, remote=f"{bucket}/tiers/one", **options)
+    assert dirs[topic, partition].log_end_offset == case.offsets(topic, partition)["latest"]
+    rows = kafkalog.tables.remote_segments(case.data, remote=f"{bucket}/tiers/one", **options)
+    assert rows.equals(kafkalog.tables.remote_segments(case.data, **case.remote))
+    # What may pass is tried again.
+    server.fault = lambda kind, key, number: "slow-down" if number in (2, 5, 9) else None  # noqa: ARG005
+    assert kafkalog.read_table(case.data, topic, remote=f"{bucket}/tiers/one", **options).equals(expected)
+    server.reset()
+    log = next(key for key in server.objects if topic in key and key.startswith("tiers") and key.endswith(".log"))
+    server.fault = lambda kind, key, number: "denied" if key == log else None  # noqa: ARG005
+    with pytest.raises(OSError, match=log[-26:-4]):
+        kafkalog.read_table(case.data, topic, remote=f"{bucket}/tiers/one", **options)
