@@ -109,7 +109,7 @@ def export(
         check_interpreter(session)
         splits = plan_splits(options)
         with _staged(target) as staging:
-            write = partial(_write_splits, str(staging), format)
+            write = partial(_write_splits, str(staging), format, json_columns(options.read))
             try:
                 written = collect(over_splits(session, splits, write, _RESULT))
             except PySparkException as error:
@@ -184,14 +184,14 @@ def _publish(staging: Path, target: Path, names: dict[str, str]) -> None:
     complete.rename(target)
 
 
-def _write_splits(staging: str, form: str, splits: Splits) -> Iterator[pa.RecordBatch]:
+def _write_splits(staging: str, form: str, json_texts: tuple[str, ...], splits: Splits) -> Iterator[pa.RecordBatch]:
     """Write a file for each split, and return its name and size."""
     import pyarrow as pa
 
     from kafkalog.spark.read_split import read_split, split_schema
 
     for number, split in splits:
-        files = Files(form, overwrite=False, text=False, json=json_columns(split.read))
+        files = Files(form, overwrite=False, text=False, json=json_texts)
         file = Path(staging) / f"{uuid.uuid4().hex}{SUFFIXES[form]}"
         metrics: dict[str, int] = {}
         try:
