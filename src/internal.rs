@@ -326,7 +326,7 @@ pub mod values {
                 return Self::of(Box::new(ProtoTexts::default()));
             };
             let wanted = FieldTree::of(wanted);
-            let decoder = ProtoStructs::try_new(&named(text, references), &wanted);
+            let decoder = ProtoStructs::try_new(&named(text, references), None, &wanted);
             Self::of(Box::new(decoder.map_err(fault)?))
         }
 

@@ -296,7 +296,7 @@ class FoundSchemas:
 
     def plan(
         self,
-        topics: list[str],
+        ranges: list[PartitionRange],
         *,
         sides: str,
         reader: int | str | None = None,  # latest

@@ -169,7 +169,7 @@ def plan_decoding(
         return None
     reader: Any = options.reader_schema
     planned = (found or find_schemas(ranges, paths, options)).plan(
-        [each.topic for each in ranges],
+        ranges,
         sides=options.decode,
         reader=None if isinstance(reader, dict) else _reader_text(reader),
         readers={topic: _reader_text(each) for topic, each in reader.items()} if isinstance(reader, dict) else None,

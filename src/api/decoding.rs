@@ -4,16 +4,24 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::io::folder::is_folder;
+use crate::records::arena::Arena;
+use crate::records::chunk::{Chunk, ChunkBytes};
 use crate::scan::lost::LostRange;
 use crate::scan::range::PartitionRange;
+use crate::scan::reader::LogReader;
+use crate::segment::reader::{FillOutcome, ReadOptions};
 use crate::segment::skipping::OnCorrupt;
+use crate::segment::source::MapPolicy;
 use crate::tables::schemas::{plan, replay};
 pub use crate::values::decoding::{DecodeAs, OnUndecoded, ReaderSchema};
 pub(crate) use crate::values::decoding::{DecodeRequest, Decoding};
+use crate::values::messages::MessageChoice;
 pub(crate) use crate::values::schemas::SchemaKind;
-#[cfg(feature = "python")]
 pub(crate) use crate::values::schemas::Side;
 use crate::values::schemas::{GivenFor, Schemas};
+
+/// Most partitions of a topic of which the first records are looked at.
+const MOST_RANGES: usize = 16;
 
 /// The topic in which registries keep schemas.
 const TOPIC: &str = "_schemas";
@@ -87,20 +95,26 @@ pub(crate) struct FoundSchemas {
 }
 
 impl FoundSchemas {
-    /// Plans how the keys and values of `topics` are decoded.
+    /// Plans how the keys and values of `ranges` are decoded.
     ///
     /// # Errors
     /// `InvalidArgument` where schemas are missing or cannot be used.
-    pub(crate) fn plan<'a>(
+    pub(crate) fn plan(
         self,
-        topics: impl IntoIterator<Item = &'a str>,
+        ranges: &[PartitionRange],
         request: &DecodeRequest,
     ) -> Result<Decoding> {
-        let mut topics: Vec<&str> = topics.into_iter().collect();
+        let mut topics: Vec<&str> = ranges.iter().map(|range| range.topic.as_str()).collect();
         topics.sort_unstable();
         topics.dedup();
-        let decoding = Decoding::plan(self.schemas, &topics, request)?;
-        Ok(decoding.without(self.lost))
+        let mut decoding = Decoding::plan(self.schemas, &topics, request)?;
+        for topic in topics {
+            for side in [Side::Key, Side::Value] {
+                let message = message_of(&decoding, side, topic, ranges);
+                decoding.choose_message(side, topic, message);
+            }
+        }
+        Ok(decoding.checked()?.without(self.lost))
     }
 
     /// The same reader schemas with these schemas.
@@ -110,6 +124,41 @@ impl FoundSchemas {
     pub(crate) fn refresh(self, decoding: &Decoding) -> Result<Decoding> {
         Ok(decoding.refreshed(self.schemas)?.without(self.lost))
     }
+}
+
+/// The Protobuf message that the first records of a topic name, if it is not the first of the schema.
+fn message_of(
+    decoding: &Decoding,
+    side: Side,
+    topic: &str,
+    ranges: &[PartitionRange],
+) -> Option<String> {
+    let mut choice = MessageChoice::of(decoding, side, topic)?;
+    let ranges = ranges.iter().filter(|range| range.topic == topic);
+    for range in ranges.take(MOST_RANGES) {
+        let options = ReadOptions::default();
+        let mut reader = LogReader::new(vec![range.clone()], options, MapPolicy::Never);
+        let mut chunk = Chunk::new(Arena::near());
+        // Damage is an error of the read itself.
+        let Ok(FillOutcome::Records) = reader.fill(&mut chunk) else {
+            continue;
+        };
+        let source = chunk.bytes();
+        let source = source.map(ChunkBytes::as_slice).unwrap_or_default();
+        for slot in chunk.slots() {
+            let payload = match side {
+                Side::Key => slot.key(source),
+                Side::Value => slot.value(source),
+            };
+            if let Some(payload) = payload {
+                choice.look(payload, slot.headers(source));
+            }
+            if choice.is_settled() {
+                return None;
+            }
+        }
+    }
+    choice.chosen()
 }
 
 /// Finds the schemas for `ranges`, which were found in `paths`.

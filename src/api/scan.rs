@@ -333,7 +333,7 @@ impl ScanOptions {
         let (request, on_corrupt) = (&self.request, self.read.on_corrupt);
         let decoding = (request.key || request.value).then(|| {
             let found = find_schemas(paths, ranges, &self.schemas, on_corrupt)?;
-            found.plan(ranges.iter().map(|range| range.topic.as_str()), request)
+            found.plan(ranges, request)
         });
         let options = ColumnOptions {
             columns,

@@ -74,8 +74,8 @@ pub(super) fn find_schemas_of(
 
 #[pymethods]
 impl PyFoundSchemas {
-    /// Chooses schemas for the keys and values of `topics`.
-    #[pyo3(signature = (topics, *, sides, reader=None, readers=None, decode_as="struct", on_undecoded="raise"))]
+    /// Chooses schemas for the keys and values of `ranges`.
+    #[pyo3(signature = (ranges, *, sides, reader=None, readers=None, decode_as="struct", on_undecoded="raise"))]
     #[expect(
         clippy::too_many_arguments,
         reason = "keyword arguments of one Python function"
@@ -83,7 +83,7 @@ impl PyFoundSchemas {
     fn plan(
         &self,
         py: Python<'_>,
-        topics: Vec<String>,
+        ranges: Vec<Py<PyPartitionRange>>,
         sides: &str,
         reader: Option<ReaderArgument>,
         readers: Option<BTreeMap<String, ReaderArgument>>,
@@ -108,11 +108,8 @@ impl PyFoundSchemas {
                 _ => OnUndecoded::Raise,
             },
         };
-        let plan = || {
-            self.0
-                .clone()
-                .plan(topics.iter().map(String::as_str), &request)
-        };
+        let ranges = ranges_of(&ranges);
+        let plan = || self.0.clone().plan(&ranges, &request);
         Ok(PyDecoding(Arc::new(interrupt::detach(py, plan)?)))
     }
 

@@ -71,11 +71,19 @@ impl DecodeRequest {
     }
 }
 
+/// The reader schema of a topic.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct TopicReader {
+    pub(super) schema: SchemaIndex,
+    /// Full name of the column's Protobuf message; none for the first one of the schema, and for other formats.
+    message: Option<String>,
+}
+
 /// Decoding of keys or of values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SideDecoding {
-    /// Reader schemas by topic; none in the form of JSON.
-    readers: BTreeMap<String, SchemaIndex>,
+    /// By topic; none in the form of JSON.
+    readers: BTreeMap<String, TopicReader>,
     projection: Projection,
 }
 
@@ -98,10 +106,10 @@ fn refused(text: String) -> Error {
 }
 
 impl Decoding {
-    /// Chooses the reader schemas of `topics`.
+    /// Chooses the reader schemas of `topics`, which [`Decoding::checked`] compiles.
     ///
     /// # Errors
-    /// `InvalidArgument` where there are no schemas, a topic has no reader schema, or one of them cannot be used.
+    /// `InvalidArgument` where there are no schemas, or a topic has no reader schema.
     pub(crate) fn plan(
         mut schemas: Schemas,
         topics: &[&str],
@@ -119,8 +127,9 @@ impl Decoding {
             let mut readers = BTreeMap::new();
             if request.decode_as == DecodeAs::Struct {
                 for topic in topics {
-                    let reader = reader_of(&mut schemas, topic, side, request)?;
-                    readers.insert((*topic).to_owned(), reader);
+                    let schema = reader_of(&mut schemas, topic, side, request)?;
+                    let message = None;
+                    readers.insert((*topic).to_owned(), TopicReader { schema, message });
                 }
             }
             Ok(SideDecoding {
@@ -130,17 +139,32 @@ impl Decoding {
         };
         let key = request.key.then(|| side(Side::Key)).transpose()?;
         let value = request.value.then(|| side(Side::Value)).transpose()?;
-        let planned = Self {
+        Ok(Self {
             schemas: Arc::new(schemas),
             key,
             value,
             decode_as: request.decode_as,
             on_undecoded: request.on_undecoded,
             lost: Vec::new(),
-        };
-        planned.data_type(Side::Key)?;
-        planned.data_type(Side::Value)?;
-        Ok(planned)
+        })
+    }
+
+    /// Returns the same if all reader schemas can be used.
+    ///
+    /// # Errors
+    /// Those of [`Decoding::data_type`].
+    pub(crate) fn checked(self) -> Result<Self> {
+        self.data_type(Side::Key)?;
+        self.data_type(Side::Value)?;
+        Ok(self)
+    }
+
+    /// Sets the Protobuf message of a topic's column, by its full name.
+    pub(crate) fn choose_message(&mut self, side: Side, topic: &str, message: Option<String>) {
+        let side = self.side_mut(side);
+        if let Some(reader) = side.and_then(|side| side.readers.get_mut(topic)) {
+            reader.message = message;
+        }
     }
 
     /// The same, of schemas that were read without these ranges.
@@ -216,12 +240,12 @@ impl Decoding {
         let mut moved: BTreeMap<SchemaIndex, SchemaIndex> = BTreeMap::new();
         for of in [&mut new.key, &mut new.value].into_iter().flatten() {
             for reader in of.readers.values_mut() {
-                let old = *reader;
-                *reader = match moved.get(&old) {
+                let old = reader.schema;
+                reader.schema = match moved.get(&old) {
                     Some(&known) => known,
                     None => schemas.add(self.detached(old)?),
                 };
-                moved.insert(old, *reader);
+                moved.insert(old, reader.schema);
             }
         }
         new.schemas = Arc::new(schemas);
@@ -256,14 +280,14 @@ impl Decoding {
         if self.decode_as == DecodeAs::Json {
             return Ok(Some(DataType::Utf8));
         }
-        let mut first: Option<(&str, SchemaIndex, DataType)> = None;
-        for (topic, &reader) in &of.readers {
+        let mut first: Option<(&str, &TopicReader, DataType)> = None;
+        for (topic, reader) in &of.readers {
             if first.as_ref().is_some_and(|(_, known, _)| *known == reader) {
                 continue;
             }
             let decoder = self
                 .reader_of(of, reader)
-                .map_err(|undecoded| self.unusable(topic, side, reader, &undecoded))?;
+                .map_err(|undecoded| self.unusable(topic, side, reader.schema, &undecoded))?;
             let found = decoder.data_type();
             match &first {
                 None => first = Some((topic, reader, found)),
@@ -272,8 +296,8 @@ impl Decoding {
                     return Err(refused(format!(
                         "topics {other} and {topic} have different reader schemas ({} and {}), and a column has one type: \
                          read one topic at a time, give one reader_schema for both, or use decode_as=\"json\"",
-                        self.named(*known),
-                        self.named(reader)
+                        self.named(known.schema),
+                        self.named(reader.schema)
                     )));
                 }
             }
@@ -285,18 +309,24 @@ impl Decoding {
     fn reader_of(
         &self,
         of: &SideDecoding,
-        reader: SchemaIndex,
+        reader: &TopicReader,
     ) -> std::result::Result<Box<dyn Decoder>, Undecoded> {
-        let text = self.schemas.text(reader)?;
-        let kind = self.schemas.get(reader).map(|schema| &schema.kind);
-        formats::reader(kind.unwrap_or(&SchemaKind::Avro), &text, &of.projection)
+        let text = self.schemas.text(reader.schema)?;
+        let kind = self.schemas.get(reader.schema).map(|schema| &schema.kind);
+        let message = reader.message.as_deref();
+        formats::reader(
+            kind.unwrap_or(&SchemaKind::Avro),
+            &text,
+            message,
+            &of.projection,
+        )
     }
 
     /// A new decoder for the reader schema of a topic; `None` if it was not planned.
     pub(super) fn open(
         &self,
         side: Side,
-        reader: SchemaIndex,
+        reader: &TopicReader,
     ) -> std::result::Result<Box<dyn Decoder>, Undecoded> {
         let of = self
             .side(side)
@@ -305,8 +335,8 @@ impl Decoding {
     }
 
     /// The reader schema of a topic.
-    pub(super) fn reader(&self, side: Side, topic: &str) -> Option<SchemaIndex> {
-        self.side(side)?.readers.get(topic).copied()
+    pub(super) fn reader(&self, side: Side, topic: &str) -> Option<&TopicReader> {
+        self.side(side)?.readers.get(topic)
     }
 
     /// A schema by its name.

@@ -11,20 +11,22 @@ use super::protobuf::structs::ProtoStructs;
 use super::protobuf::texts::ProtoTexts;
 use super::schemas::SchemaKind;
 
-/// A decoder into the type of a reader schema, or into some fields of it.
+/// A decoder into the type of a reader schema, or into some fields of it. `message` is that of Protobuf, if it is not the
+/// first one.
 ///
 /// # Errors
 /// `BadSchema` for a text that cannot be used.
 pub(super) fn reader(
     kind: &SchemaKind,
     reader: &SchemaText<'_>,
+    message: Option<&str>,
     projection: &Projection,
 ) -> Result<Box<dyn Decoder>, Undecoded> {
     let wanted = FieldTree::of(projection);
     match kind {
         SchemaKind::Avro => Ok(Box::new(AvroStructs::try_new(reader, wanted)?)),
         SchemaKind::Json => Ok(Box::new(JsonStructs::try_new(reader, &wanted)?)),
-        SchemaKind::Protobuf => Ok(Box::new(ProtoStructs::try_new(reader, &wanted)?)),
+        SchemaKind::Protobuf => Ok(Box::new(ProtoStructs::try_new(reader, message, &wanted)?)),
         other @ SchemaKind::Other(_) => Err(unsupported(other)),
     }
 }

@@ -7,6 +7,7 @@
 //! | [`schemas`] | schemas, and the one that a payload is written under |
 //! | [`framing`] | the bytes and headers before a value, which name its schema |
 //! | [`decoding`] | decoding of a scan, as plain data that travels in plans |
+//! | [`messages`] | the message of a Protobuf column, of those in a file |
 //! | [`payloads`] | keys or values of a batch, from framing to column |
 //! | `formats` | the decoders of all formats |
 //! | [`fault`] | reasons for which a payload has no value |
@@ -30,6 +31,7 @@ mod formats;
 pub(crate) mod framing;
 pub(crate) mod guid;
 pub(crate) mod json;
+pub(crate) mod messages;
 pub(crate) mod payloads;
 pub(crate) mod protobuf;
 pub(crate) mod registered;

@@ -11,7 +11,7 @@ use arrow_schema::DataType;
 
 use super::builder::Builder;
 use super::decoder::{Body, Decoder, ProgramId};
-use super::decoding::{DecodeAs, Decoding};
+use super::decoding::{DecodeAs, Decoding, TopicReader};
 use super::fault::{Cause, Undecoded};
 use super::formats;
 use super::framing::{Frame, Framer, Unframed, WireId};
@@ -68,7 +68,7 @@ pub(crate) struct PayloadDecoder {
 /// The use that a decoder is open for.
 #[derive(Debug, PartialEq, Eq)]
 enum OpenFor {
-    Reader(SchemaIndex),
+    Reader(TopicReader),
     Format(SchemaKind),
 }
 
@@ -324,7 +324,8 @@ impl PayloadDecoder {
                 let reader = decoding.reader(self.side, &self.topic).ok_or_else(|| {
                     Undecoded::new(Cause::BadSchema, "the topic has no reader schema")
                 })?;
-                let its = decoding.schemas.get(reader).map(|schema| &schema.kind);
+                let its = decoding.schemas.get(reader.schema);
+                let its = its.map(|schema| &schema.kind);
                 if its.is_some_and(|its| its != kind) {
                     let its = its.map_or("", SchemaKind::name);
                     return Err(Undecoded::new(
@@ -333,11 +334,11 @@ impl PayloadDecoder {
                             "{} is of type {}, and the reader schema, {}, of type {its}",
                             decoding.named(schema),
                             kind.name(),
-                            decoding.named(reader)
+                            decoding.named(reader.schema)
                         ),
                     ));
                 }
-                OpenFor::Reader(reader)
+                OpenFor::Reader(reader.clone())
             }
         };
         let open = self.decoders.iter().position(|(open, _)| *open == wanted);
@@ -346,7 +347,7 @@ impl PayloadDecoder {
         } else {
             let decoder = match &wanted {
                 OpenFor::Format(kind) => formats::json(kind)?,
-                OpenFor::Reader(reader) => decoding.open(self.side, *reader)?,
+                OpenFor::Reader(reader) => decoding.open(self.side, reader)?,
             };
             self.decoders.push((wanted, decoder));
             self.decoders.len().saturating_sub(1)

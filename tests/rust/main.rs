@@ -13,6 +13,7 @@
 //! | [`lookups`] | loading and lookups of a whole corpus against Kafka's answers |
 //! | [`front_door`] | code of a Rust user, with only the names at the crate's root |
 //! | [`index_files`] | indexes, snapshots and checkpoints of a whole corpus, likewise |
+//! | [`hostile_schemas`] | schema texts that want to exhaust stack, memory or clock |
 //! | [`internal_topics`] | records of internal topics, mutated |
 //! | [`plans`] | from topics and bounds to files and positions |
 //! | [`producer_states`] | replayed producers against the snapshots Kafka left |
@@ -52,6 +53,7 @@ mod corpus;
 mod corruption;
 mod encoding;
 mod front_door;
+mod hostile_schemas;
 mod index_files;
 mod internal_topics;
 mod json;

@@ -182,7 +182,26 @@ fn known(name: &str) -> Option<&'static str> {
 }
 
 fn parse(name: &str, text: &str) -> Result<FileDescriptorProto, Undecoded> {
+    if is_of_edition(text) {
+        return Err(bad(
+            "Protobuf editions are not supported, proto2 and proto3 are",
+        ));
+    }
     protox_parse::parse(name, text).map_err(|error| bad(shown(&error)))
+}
+
+/// Returns whether the first statement is `edition = "2023"` or another.
+fn is_of_edition(text: &str) -> bool {
+    let mut text = text.trim_start();
+    while let Some(comment) = text.strip_prefix('/') {
+        let rest = match comment.strip_prefix('*') {
+            Some(block) => block.split_once("*/"),
+            None => comment.split_once('\n'),
+        };
+        text = rest.map_or("", |(_, rest)| rest).trim_start();
+    }
+    let rest = text.strip_prefix("edition").map(str::trim_start);
+    rest.is_some_and(|rest| rest.starts_with('='))
 }
 
 /// The error without the name that the schema's own file has here.

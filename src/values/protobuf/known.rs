@@ -4,14 +4,24 @@ use chrono::{DateTime, SecondsFormat};
 
 const NANOS: i32 = 1_000_000_000;
 
-/// RFC 3339 with 0, 3, 6 or 9 digits; none outside of the years 1 to 9999.
-pub(super) fn timestamp(seconds: i64, nanos: i32) -> Option<String> {
+/// The nanoseconds of a Timestamp; none outside of the years 1 to 9999.
+fn nanos_of(seconds: i64, nanos: i32) -> Option<u32> {
     if !(-62_135_596_800..=253_402_300_799).contains(&seconds) {
         return None;
     }
-    let nanos = u32::try_from(nanos)
-        .ok()
-        .filter(|&nanos| nanos < NANOS.unsigned_abs())?;
+    let nanos = u32::try_from(nanos).ok();
+    nanos.filter(|&nanos| nanos < NANOS.unsigned_abs())
+}
+
+/// Microseconds since 1970 of a Timestamp, rounded down: nanoseconds would not reach the years 1 and 9999.
+pub(super) fn micros(seconds: i64, nanos: i32) -> Option<i64> {
+    let micros = i64::from(nanos_of(seconds, nanos)? / 1000);
+    seconds.checked_mul(1_000_000)?.checked_add(micros)
+}
+
+/// RFC 3339 with 0, 3, 6 or 9 digits; none outside of the years 1 to 9999.
+pub(super) fn timestamp(seconds: i64, nanos: i32) -> Option<String> {
+    let nanos = nanos_of(seconds, nanos)?;
     let time = DateTime::from_timestamp(seconds, nanos)?;
     Some(time.to_rfc3339_opts(SecondsFormat::AutoSi, true))
 }

@@ -27,6 +27,17 @@ pub(super) enum SlotState {
 }
 
 impl FieldSlot {
+    /// The occurrences of a map that follow each other.
+    pub(super) const fn run(start: usize, end: usize) -> Self {
+        Self {
+            state: SlotState::Several,
+            value: 0,
+            start,
+            end,
+            last: end,
+        }
+    }
+
     pub(super) const fn is_set(&self) -> bool {
         !matches!(self.state, SlotState::Absent)
     }
@@ -74,7 +85,11 @@ pub(super) struct Scanned {
 }
 
 /// The content of a field that is no number: as bytes, or as a group.
-fn content<'a>(wire: &mut ProtoCursor<'a>, tag: u32, depth: u32) -> Result<Part<'a>, Undecoded> {
+pub(super) fn content<'a>(
+    wire: &mut ProtoCursor<'a>,
+    tag: u32,
+    depth: u32,
+) -> Result<Part<'a>, Undecoded> {
     if tag & 7 == GROUP {
         wire.group(tag >> 3, depth)
     } else {

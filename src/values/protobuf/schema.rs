@@ -11,7 +11,7 @@ use crate::values::fault::{Cause, Undecoded};
 
 /// A compiled schema.
 #[derive(Debug, Default)]
-pub(super) struct ProtoSchema {
+pub(crate) struct ProtoSchema {
     pub(super) messages: Vec<ProtoMessage>,
     enums: Vec<ProtoEnum>,
     names: HashMap<String, usize>,
@@ -178,7 +178,7 @@ impl ProtoSchema {
     ///
     /// # Errors
     /// `BadSchema`
-    pub(super) fn try_new(text: &SchemaText<'_>) -> Result<Self, Undecoded> {
+    pub(crate) fn try_new(text: &SchemaText<'_>) -> Result<Self, Undecoded> {
         let mut file = compile::compile(text)?;
         // Message indexes of a file without messages mean those of the file that it stands for.
         for _ in 0..100 {
@@ -335,6 +335,25 @@ impl ProtoSchema {
         self.names.get(name).copied()
     }
 
+    /// Returns whether message indexes can name more than one message.
+    pub(crate) fn has_several(&self) -> bool {
+        match self.roots.as_slice() {
+            [] => false,
+            [only] => !only.nested.is_empty(),
+            _ => true,
+        }
+    }
+
+    /// The full name of the message that message indexes name; of none, that of the first one.
+    pub(crate) fn named(&self, path: &[i32]) -> Option<&str> {
+        Some(&self.at(self.indexed(path).ok()?).ok()?.name)
+    }
+
+    /// Returns whether it has a message of this full name.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.names.contains_key(name)
+    }
+
     /// # Errors
     /// `Malformed`, for a place that is none of this schema.
     #[inline]
@@ -347,6 +366,14 @@ impl ProtoSchema {
     pub(super) fn enum_at(&self, place: usize) -> Result<&ProtoEnum, Undecoded> {
         let found = self.enums.get(place);
         found.ok_or_else(|| Undecoded::new(Cause::Malformed, "an enum is missing"))
+    }
+
+    /// Returns whether values are numbers of a closed enum.
+    pub(super) fn has_closed(&self, kind: FieldKind) -> bool {
+        let FieldKind::Enum(place) = kind else {
+            return false;
+        };
+        self.enums.get(place).is_some_and(|of| of.is_closed)
     }
 
     /// Returns whether a closed enum lacks a number.

@@ -4,6 +4,8 @@
 //! A message that has no JSON (an `Any` of a type that the schema does not have, a `Timestamp` out of range) is an object of
 //! its fields.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use arrow_schema::DataType;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -22,11 +24,16 @@ use crate::values::fault::{Cause, Undecoded};
 #[derive(Debug, Default)]
 pub(crate) struct ProtoTexts {
     writers: Vec<ProtoSchema>,
+    unknown: AtomicU64,
 }
 
 impl Decoder for ProtoTexts {
     fn data_type(&self) -> DataType {
         DataType::Utf8
+    }
+
+    fn unknown_fields(&self) -> u64 {
+        self.unknown.load(Ordering::Relaxed)
     }
 
     fn compile(&mut self, writer: &SchemaText<'_>) -> Result<ProgramId, Undecoded> {
@@ -55,6 +62,9 @@ impl Decoder for ProtoTexts {
             },
             MAX_DEPTH,
         )?;
+        if printer.unknown > 0 {
+            self.unknown.fetch_add(printer.unknown, Ordering::Relaxed);
+        }
         column.push(&printer.out)
     }
 }

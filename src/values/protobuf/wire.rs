@@ -40,6 +40,12 @@ pub(super) struct ProtoCursor<'a> {
 }
 
 impl<'a> ProtoCursor<'a> {
+    /// The message that it is a position in.
+    #[inline]
+    pub(super) const fn part(&self) -> Part<'a> {
+        self.part
+    }
+
     #[cold]
     pub(super) fn fault(&self, cause: Cause, text: &str) -> Undecoded {
         Undecoded::at(cause, self.part.at.saturating_add(self.pos), text)
