@@ -49,6 +49,8 @@ SEEDS = {
     "decompress": (),
     "index": ("*.index", "*.timeindex", "*.txnindex"),
     "tables": ("__*/*.log", "__*/*.checkpoint"),
+    "json": (),
+    "protobuf": (),
     "names": ("*checkpoint", "*.snapshot", "*.metadata", "*.properties"),
 }
 SEED_BYTES, SEED_FILES = 1 << 15, 300

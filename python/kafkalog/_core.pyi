@@ -111,6 +111,8 @@ def segment_from_json(json: str) -> SegmentRange: ...
 
 # a schema: id, GUID or topic; format, or None to judge by the text; text; names and texts of imports
 _Given: TypeAlias = tuple[int | None, str | None, str | None, str | None, str, list[tuple[str, str]]]
+# a version, a text, or a text with names and texts of its imports
+_ReaderSchema: TypeAlias = int | str | tuple[str, list[tuple[str, str]]]
 _Partitions: TypeAlias = list[int] | dict[str, list[int]] | None
 _Starting: TypeAlias = Literal["earliest", "oldest"] | int | dict[str, dict[int, int]]
 _IsolationLevel: TypeAlias = Literal["read_uncommitted", "read_committed"]
@@ -299,8 +301,8 @@ class FoundSchemas:
         ranges: list[PartitionRange],
         *,
         sides: str,
-        reader: int | str | None = None,  # latest
-        readers: dict[str, int | str] | None = None,
+        reader: _ReaderSchema | None = None,  # latest
+        readers: dict[str, _ReaderSchema] | None = None,
         decode_as: str = "struct",
         on_undecoded: str = "raise",
     ) -> Decoding: ...

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kafkalog.options import ReadOptions
 
 _GUID = re.compile(r"[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}")
-_IMPORT = re.compile(r'^\s*import\s+(?:public\s+|weak\s+)?"([^"]+)"\s*;', re.MULTILINE)
+_IMPORT = re.compile(r'(?:^|[;}])\s*import\s+(?:public\s+|weak\s+)?"([^"]+)"\s*;', re.MULTILINE)
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 # Formats by the ending of a file's name.
 _KINDS = {".avsc": "AVRO", ".proto": "PROTOBUF", ".desc": "PROTOBUF", ".json": "JSON"}
@@ -26,6 +26,9 @@ _TEXT = re.compile(r'\s*(?:[\[{"]|syntax\b|edition\b|//|/\*|import\b|package\b|m
 
 # Id, GUID, topic (one of the three); format, or None to judge by the text; text; names and texts of imports.
 _Given: TypeAlias = "tuple[int | None, str | None, str | None, str | None, str, list[tuple[str, str]]]"
+
+# A version, a text, or a text with names and texts of its imports.
+_ReaderText: TypeAlias = "int | str | tuple[str, list[tuple[str, str]]]"
 
 
 def check_schemas(name: str, given: Any) -> tuple[str, ...] | dict[int | str, str] | None:
@@ -126,9 +129,10 @@ def _given(schemas: Mapping[int | str, str]) -> list[_Given]:
     return found
 
 
-def _reader_text(reader: int | str) -> int | str:
+def _reader_text(reader: int | str) -> _ReaderText:
     if isinstance(reader, str) and _is_path(reader):
-        return _file(reader)[1]
+        _, text, imports = _file(reader)
+        return text, imports
     return reader
 
 

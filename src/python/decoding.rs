@@ -39,6 +39,7 @@ type Given = (
 pub(super) enum ReaderArgument {
     Version(i32),
     Text(String),
+    Importing(String, Vec<(String, String)>),
 }
 
 impl From<ReaderArgument> for ReaderSchema {
@@ -47,6 +48,7 @@ impl From<ReaderArgument> for ReaderSchema {
             ReaderArgument::Version(version) => Self::Version(version),
             ReaderArgument::Text(text) if text == "latest" => Self::Latest,
             ReaderArgument::Text(text) => Self::Text(text),
+            ReaderArgument::Importing(text, imports) => Self::Importing(text, imports),
         }
     }
 }

@@ -46,6 +46,8 @@ pub enum ReaderSchema {
     Version(i32),
     /// A schema's text.
     Text(String),
+    /// A schema's text, and the names and texts of what it imports, each after those that it imports itself.
+    Importing(String, Vec<(String, String)>),
 }
 
 /// The request of the user.
@@ -375,7 +377,7 @@ fn reader_of(
                 "topic {topic} has no version {version} of subject {subject}; kafkalog schemas lists those that there are"
             ))
         }),
-        ReaderSchema::Text(text) => {
+        ReaderSchema::Text(text) | ReaderSchema::Importing(text, _) => {
             // A text that fits several formats is of the format that the topic has.
             let known = schemas.newest(topic, side);
             let known = known.and_then(|known| Some(schemas.get(known)?.kind.clone()));
@@ -385,7 +387,11 @@ fn reader_of(
                 _ => guess,
             };
             let name = format!("reader of {subject}");
-            Ok(schemas.add(RegisteredSchema::given(name, kind, text)))
+            let mut given = RegisteredSchema::given(name, kind, text);
+            if let ReaderSchema::Importing(_, imports) = request.reader(topic, side) {
+                given.imports.clone_from(imports);
+            }
+            Ok(schemas.add(given))
         }
     }
 }

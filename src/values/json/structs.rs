@@ -70,7 +70,7 @@ impl JsonReading<'_, '_> {
     }
 
     fn value(&mut self, column: &JsonColumn, to: &mut Builder) -> Result<(), Undecoded> {
-        // Text of JSON keeps null as text only where the whole value is text.
+        // The null of JSON has no other form here; `decode_as="json"` keeps its text.
         if self.scan.null()? {
             to.push_null();
             return Ok(());
