@@ -60,7 +60,7 @@ def test_json_is_what_json_format_prints(case: Case) -> None:
 
 
 def _normal(value: Any) -> Any:
-    """JSON in which floats are told apart from integers, and zeros by their signs."""
+    """JSON with floats as hexadecimal text, which keeps signs of zeros."""
     if isinstance(value, dict):
         return {name: _normal(each) for name, each in value.items()}
     if isinstance(value, list):
