@@ -64,7 +64,7 @@ pub(crate) enum ProviderErrorKind {
 /// Failure of one request.
 #[derive(Clone, Debug)]
 pub(crate) struct ProviderError {
-    /// Whether to try again, and as what to report it.
+    /// Kind, by which it is tried again or reported.
     pub kind: ProviderErrorKind,
     /// One line for people, without secrets.
     pub text: String,

@@ -59,7 +59,7 @@ impl PyProvider {
     }
 }
 
-/// What an exception of the provider says: `kafkalog.storage` gives it a kind.
+/// The failure in an exception of the provider, to which `kafkalog.storage` gives a kind.
 fn failure(py: Python<'_>, error: &PyErr) -> ProviderError {
     let value = error.value(py);
     let kind = value

@@ -1,4 +1,4 @@
-"""What a reader of a store makes of each fault: the right answer or one named error within its limit."""
+"""Faults of a store, as a reader sees them: the right answer or one named error within its limit."""
 
 from __future__ import annotations
 

@@ -265,7 +265,7 @@ def _isolation_level(options: Mapping[str, Any]) -> IsolationLevel:
 def parse_places(options: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Storage, ...]]:
     """Parse the paths of a read, and open the stores that URLs among them are in."""
     given = {name: value for name, value in options.get(STORAGE, {}).items() if value is not None}
-    # Whoever can read a plan could read them.
+    # Everyone who can read a plan could read them.
     StorageOptions(given).require_no_secrets("Spark's plan")
     stores: list[Storage] = []
 

@@ -53,7 +53,7 @@ class ObjectRange(NamedTuple):
 
 
 class Client(Protocol):
-    """What a store is asked for."""
+    """The requests to a store."""
 
     name: str
 

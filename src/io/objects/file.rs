@@ -51,7 +51,7 @@ struct Windows {
     step: u64,
     /// End of the window that was used last.
     end: u64,
-    /// What the reader said it will read up to.
+    /// Position up to which the reader said that it will read.
     stop: Option<u64>,
 }
 
@@ -161,7 +161,7 @@ impl ObjectFile {
         length.max(wanted).min(size.saturating_sub(position))
     }
 
-    /// Requests windows ahead, once a reader goes on from one to the next.
+    /// Requests windows ahead, once a reader has moved from one to the next.
     fn read_ahead(&self, windows: &mut Windows, position: u64) {
         let stop = windows.stop.unwrap_or(u64::MAX).min(self.object.size);
         let ahead = |window: &&ObjectWindow| window.start > position;

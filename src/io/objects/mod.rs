@@ -7,7 +7,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`mount`] | the stores that are mounted in this process |
-//! | [`view`] | what is below a path, listed once |
+//! | [`view`] | objects below a path, listed once |
 //! | [`listing`] | keys as folders and files |
 //! | [`folder`] | a folder of a view |
 //! | [`file`] | an object, read in windows and ahead |

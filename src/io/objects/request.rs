@@ -184,7 +184,7 @@ impl<T> Drop for Attempt<T> {
     }
 }
 
-/// What to ask of a store.
+/// Question for a store.
 pub(super) type Question<T> = Arc<dyn Fn() -> Provided<T> + Send + Sync>;
 
 impl<T: Send + 'static> Attempt<T> {

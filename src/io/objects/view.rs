@@ -1,4 +1,4 @@
-//! What is below a path of a store, listed once.
+//! Objects below a path of a store, listed once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
