@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def exists(path: str) -> bool:
     """Report whether there is a file or folder."""
-    return _core.path_kind(path) is not None if _core.is_mounted(path) else os.path.lexists(path)
+    return _core.path_kind(path) is not None if _core.is_mounted(path) else Path(path).exists()
 
 
 def is_file(path: str) -> bool:

@@ -162,6 +162,9 @@ ELSEWHERE = {
     },
 }
 
+# Commands that read URLs of object stores.
+OF_STORES = frozenset({"cat", "export", "grep", "groups", "ls", "offsets", "schemas", "stats", "topics"})
+
 FIRST_STEPS = """\
 Reads what Apache Kafka left on disk, without a broker. DIR is a log dir: the folder that holds orders-0 and the like.
   kafkalog ls DIR                         the topics, partitions and segments

@@ -280,11 +280,31 @@ def number(least: int = 0, most: int = INT32_MAX) -> Callable[[str], int]:
     return parse
 
 
+class _Places:
+    """The paths that the command takes."""
+
+    of_stores = False
+
+
+_PLACES = _Places()
+
+
+def expect_urls(*, of_stores: bool) -> None:
+    """Set whether the command that is parsed reads URLs of stores; others refuse them."""
+    _PLACES.of_stores = of_stores
+
+
 def place(text: str) -> str:
     """Return the path of a ``file:`` URL, or the path itself; for ``type=``. A store is opened when it is read."""
-    from kafkalog.storage._urls import is_url
+    from kafkalog.storage._urls import is_url, parse
 
-    return text if is_url(text) else _local(text)
+    if not _PLACES.of_stores or not is_url(text):
+        return _local(text)
+    try:
+        parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
 
 
 def _local(text: str) -> str:

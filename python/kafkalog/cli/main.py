@@ -17,7 +17,7 @@ import textwrap
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
-from kafkalog.cli._commands import COMMANDS, ELSEWHERE, FIRST_STEPS, FOREIGN, GROUPS, MODES, SYNONYMS
+from kafkalog.cli._commands import COMMANDS, ELSEWHERE, FIRST_STEPS, FOREIGN, GROUPS, MODES, OF_STORES, SYNONYMS
 from kafkalog.cli._style import styled
 from kafkalog.cli._words import NEGATIVE, ordered
 from kafkalog.errors import KafkaLogError
@@ -68,13 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-# Commands that read URLs of object stores.
-_OF_STORES = frozenset({"cat", "export", "grep", "groups", "ls", "offsets", "schemas", "stats", "topics"})
-
-
 def _run(parsed: argparse.Namespace) -> int:
-    if parsed.command not in _OF_STORES:
-        _refuse_urls(parsed)
     if not parsed.storage_option:
         return _run_at(parsed)
     from kafkalog import storage
@@ -101,20 +95,6 @@ def _run_at(parsed: argparse.Namespace) -> int:
         setattr(parsed, name, _tiered.located(getattr(parsed, name), remote=parsed.remote, **given))
     code: int = module_of(parsed.command).run(parsed)
     return code
-
-
-def _refuse_urls(parsed: argparse.Namespace) -> None:
-    """Refuse URLs in a command that writes logs, or that does not read them from a store."""
-    from kafkalog.storage._urls import is_url
-
-    given = vars(parsed).items()
-    words = [word for _, value in given for word in (value if isinstance(value, list) else [value])]
-    url = next((word for word in words if isinstance(word, str) and is_url(word)), None)
-    if url is not None:
-        shown = url.partition("?")[0]
-        raise ValueError(
-            f"{shown}: kafkalog {parsed.command} takes local paths; {', '.join(sorted(_OF_STORES))} read URLs"
-        )
 
 
 def _open_streams() -> None:
@@ -243,6 +223,9 @@ def _parse(words: list[str]) -> argparse.Namespace:
         description=getattr(module, "DESCRIPTION", description),
         epilog=getattr(module, "EPILOG", None),
     )
+    from kafkalog.cli import _common
+
+    _common.expect_urls(of_stores=name in OF_STORES)
     module.configure(command)
     parsed = command.parse_args(ordered(command, rest))
     parsed.command, parsed.debug = name, parsed.debug or bool(before)

@@ -53,11 +53,11 @@ def parse(text: str, filesystem: object | None = None) -> Location:
     user, at, host = authority.rpartition("@")
     if at and ":" in user:
         raise ValueError(
-            f"{scheme}://***@{host}: credentials in a URL get into plans and messages: use storage_options"
+            f"{scheme}://***@{host} is a URL: with credentials, which get into plans and messages; use storage_options"
         )
     if "?" in rest:
         raise ValueError(
-            f"{scheme}://{rest.partition('?')[0]}: a URL with a query, which may be a signature: use storage_options"
+            f"{scheme}://{rest.partition('?')[0]} is a URL: with a query, which may be a signature; use storage_options"
         )
     if scheme == "file":
         authority, key = "", rest
