@@ -23,7 +23,7 @@ class Location(NamedTuple):
 
     @property
     def root(self) -> str:
-        """Where the store is mounted."""
+        """Root at which the store is mounted."""
         return f"{self.scheme}://{self.authority}"
 
     def under(self, root: str) -> str:
