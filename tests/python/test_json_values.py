@@ -6,7 +6,7 @@ import json
 import random
 from typing import TYPE_CHECKING, Any
 
-import jsonschema
+import jsonschema  # type: ignore[import-untyped]
 import pyarrow as pa
 import pytest
 
@@ -38,7 +38,8 @@ def test_value_is_what_python_reads(case: Case, form: Any) -> None:
         columns=[case.side, f"{case.side}Error"],
         on_undecoded="null",
     )
-    kind, errors = table.schema.field(case.side).type, table[f"{case.side}Error"].to_pylist()
+    kind = table.schema.field(case.side).type
+    errors: list[Any] = table[f"{case.side}Error"].to_pylist()
     for row, value, error in zip(case.rows, plain(table[case.side].combine_chunks()), errors, strict=True):
         if row.get("schemaType") != "JSON" or (form == "struct" and "readError" in row):
             continue

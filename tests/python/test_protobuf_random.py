@@ -14,7 +14,7 @@ import tiers
 from typed_cases import plain, same
 
 descriptor_pb2 = pytest.importorskip("google.protobuf.descriptor_pb2")
-from google.protobuf import descriptor_pool, json_format, message_factory  # noqa: E402
+from google.protobuf import descriptor_pool, json_format, message_factory  # type: ignore[import-untyped]  # noqa: E402
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -223,7 +223,7 @@ def row(message: Any, within: tuple[str, ...] = ()) -> Any:  # noqa: C901
 
 
 def as_json(message: Any) -> Any:
-    """What json_format makes of a message."""
+    """JSON of a message, by json_format."""
     return json_format.MessageToDict(
         message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
     )
@@ -262,7 +262,7 @@ def test_random_messages(tmp_path: Path, number: int) -> None:
     with kafkalog.LogWriter(tmp_path / "d", "t") as writer:
         writer.append(pa.table({"value": pa.array(payloads, pa.binary())}))
     options: dict[str, Any] = {"decode": "value", "schemas": {7: schema.text}, "columns": ["value"]}
-    texts = kafkalog.read_table(tmp_path / "d", "t", **options, decode_as="json")["value"].to_pylist()
+    texts: list[Any] = kafkalog.read_table(tmp_path / "d", "t", **options, decode_as="json")["value"].to_pylist()
     for text, message in zip(texts, messages, strict=True):
         assert same(_sorted(json.loads(text)), _sorted(as_json(message))), (schema.text, text)
     found = plain(kafkalog.read_table(tmp_path / "d", "t", **options)["value"].combine_chunks())

@@ -44,14 +44,16 @@ def _read(case: Case, **options: Any) -> pa.Table:
 @pytest.mark.parametrize("case", _cases(), ids=str)
 def test_json_is_what_json_format_prints(case: Case) -> None:
     table = _read(case, decode_as="json")
-    for row, text, error in zip(case.rows, *(table[name].to_pylist() for name in table.column_names[1:]), strict=True):
+    texts: list[Any] = table[case.side].to_pylist()
+    errors: list[Any] = table[f"{case.side}Error"].to_pylist()
+    for row, text, error in zip(case.rows, texts, errors, strict=True):
         if row.get("schemaType") != "PROTOBUF":
             continue
         if error is not None and "editions" in error:
             assert case.topic == "editions"
         elif "error" in row:
             assert text is None, row
-            assert error.split()[0].rstrip(":") in row.get("errors", [row["error"]]), (row, error)
+            assert str(error).split()[0].rstrip(":") in row.get("errors", [row["error"]]), (row, error)
         else:
             assert error is None, row
             # What json_format refuses (an Any of an unknown type) is shown by its fields.
@@ -78,7 +80,8 @@ def test_struct_is_what_google_protobuf_reads(case: Case) -> None:
     (kind,) = (field.type for field in table.schema if field.name == case.side)
     # Of several messages in a topic, the first of the schema is the column's, unless records name only another one.
     decoded = 0
-    found, errors = plain(table[case.side].combine_chunks()), table[f"{case.side}Error"].to_pylist()
+    found = plain(table[case.side].combine_chunks())
+    errors: list[Any] = table[f"{case.side}Error"].to_pylist()
     for row, value, error in zip(case.rows, found, errors, strict=True):
         if row.get("schemaType") != "PROTOBUF":
             continue
@@ -105,7 +108,8 @@ def test_all_ways_to_read_agree() -> None:
         dataset = kafkalog.dataset(BASIC, topic, **options).to_table()
         assert dataset.schema == whole.schema
         assert same(plain(dataset["value"].combine_chunks()), rows)
-        for more in ({"threads": 2}, {"batch_rows": 7}, {"batch_bytes": 1}):
+        ways: list[dict[str, Any]] = [{"threads": 2}, {"batch_rows": 7}, {"batch_bytes": 1}]
+        for more in ways:
             found = pa.Table.from_batches(list(kafkalog.scan(BASIC, topic, **options, **more)))
             assert same(plain(found["value"].combine_chunks()), rows), more
 
@@ -147,7 +151,7 @@ def test_several_messages_need_text(tmp_path: Path) -> None:
         _typed(tmp_path / "d")
     table = _typed(tmp_path / "d", on_undecoded="null", columns=["value", "valueError"])
     assert table["value"].to_pylist() == [None, {"a": 5}, None]
-    texts = _typed(tmp_path / "d", decode_as="json")["value"].to_pylist()
+    texts: list[Any] = _typed(tmp_path / "d", decode_as="json")["value"].to_pylist()
     assert list(map(json.loads, texts)) == [{"b": "x", "c": []}, {"a": 5}, {"b": "x", "c": []}]
     # A reader schema that begins with the other message pins it.
     pinned = TWO.replace("message First { int32 a = 1; }", "") + "message First { int32 a = 1; }"
@@ -157,8 +161,9 @@ def test_several_messages_need_text(tmp_path: Path) -> None:
 
 def test_unknown_fields_are_counted(tmp_path: Path) -> None:
     _log(tmp_path / "d", [_framed(b"\0", b"\x08\5\x10\1\x98\1\1"), _framed(b"\0", b"\x12\1x")])
-    for form in ("struct", "json"):
-        with kafkalog.scan(tmp_path / "d", "t", decode="value", schemas={7: TWO}, decode_as=form) as reader:  # type: ignore[arg-type]
+    forms: list[Any] = ["struct", "json"]
+    for form in forms:
+        with kafkalog.scan(tmp_path / "d", "t", decode="value", schemas={7: TWO}, decode_as=form) as reader:
             assert sum(batch.num_rows for batch in reader) == 2
             assert reader.metrics["unknown_fields"] == 3, form
 

@@ -121,9 +121,10 @@ fn large_and_circular_proto_texts_end() {
 
 #[test]
 fn json_schemas_end() {
-    let wide: String = (0..200_000)
+    let wide: Vec<_> = (0..200_000)
         .map(|i| format!("\"p{i}\": {{\"type\": \"string\"}},"))
         .collect();
+    let wide = wide.concat();
     let reference = |from: usize, to: usize| {
         format!(
             "\"{from}\": {{\"type\": \"object\", \"properties\": {{\"a\": {{\"$ref\": \"#/$defs/{to}\"}}, \"b\": {{\"$ref\": \"#/$defs/{to}\"}}}}}}"
