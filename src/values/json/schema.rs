@@ -210,9 +210,27 @@ impl<'s> JsonColumns<'s> {
             all.position(|(known, root)| *known == name || id_of(root) == Some(name))?
         };
         let (_, root) = self.documents.get(place)?;
-        let pointer = pointer.replace("%25", "%").replace("%22", "\"");
-        root.pointer(&pointer).map(|found| (place, found))
+        root.pointer(&from_percent(pointer))
+            .map(|found| (place, found))
     }
+}
+
+/// The text of a URI's fragment, in which any byte may be a percent sign and two digits.
+fn from_percent(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('%') {
+        bytes.extend_from_slice(before.as_bytes());
+        let digits = after.split_at_checked(2);
+        let byte = digits.and_then(|(digits, _)| u8::from_str_radix(digits, 16).ok());
+        bytes.push(byte.unwrap_or(b'%'));
+        rest = match (byte, digits) {
+            (Some(_), Some((_, rest))) => rest,
+            _ => after,
+        };
+    }
+    bytes.extend_from_slice(rest.as_bytes());
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 fn id_of(root: &Value) -> Option<&str> {
