@@ -6,6 +6,7 @@ use arrow_schema::{DataType, Field, FieldRef, Fields, TimeUnit};
 
 use super::compile::bad;
 use super::schema::{FieldKind, Label, ProtoField, ProtoMessage, ProtoSchema, WellKnown};
+use super::wire::LENGTH;
 use crate::values::fault::Undecoded;
 use crate::values::field_tree::FieldTree;
 
@@ -47,6 +48,13 @@ pub(super) struct DirectFields {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DirectField {
+    /// Its tag as serializers write it: lists of numbers packed.
+    pub(super) tag: u32,
+    pub(super) kind: FieldKind,
+    pub(super) label: Label,
+    pub(super) has_presence: bool,
+    pub(super) is_number: bool,
+    pub(super) is_closed: bool,
     pub(super) column: Option<usize>,
     pub(super) bit: u64,
     /// Fields after which this one cannot come.
@@ -80,7 +88,18 @@ impl DirectFields {
             if field.is_required {
                 found.required |= own;
             }
+            let is_number = field.kind.is_number();
+            let wire = match field.label {
+                Label::List if is_number => LENGTH,
+                _ => field.kind.wire(),
+            };
             found.places.push(DirectField {
+                tag: field.number << 3 | wire,
+                kind: field.kind,
+                label: field.label,
+                has_presence: field.has_presence,
+                is_number,
+                is_closed: schema.has_closed(field.kind),
                 column,
                 bit: own,
                 excludes,

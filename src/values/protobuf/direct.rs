@@ -4,10 +4,10 @@
 //! from each other, numbers that a closed enum does not have) ends the pass with a fault, as damage does, and the other
 //! pass, which looks at the whole message first, decides on the payload anew.
 
-use super::columns::{ColumnForm, DirectFields, MessageColumns};
+use super::columns::{ColumnForm, DirectField, DirectFields, MessageColumns};
 use super::message::{MessageDecoding, wrong_column};
-use super::scan::{FieldSlot, content};
-use super::schema::{Label, ProtoField, ProtoMessage};
+use super::scan::{FieldSlot, check_text, content};
+use super::schema::{FieldKind, Label, ProtoMessage};
 use super::wire::{LENGTH, Part, ProtoCursor};
 use crate::values::builder::{Builder, StructBuilder};
 use crate::values::fault::Undecoded;
@@ -27,15 +27,22 @@ impl MessageDecoding<'_> {
         to: &mut StructBuilder,
     ) -> Result<(), Undecoded> {
         let mut wire = part.cursor();
-        let mut seen = 0_u64;
+        let (mut seen, mut next) = (0_u64, 0);
         while !wire.is_done() {
             let from = wire.pos;
             let tag = wire.tag()?;
-            let Some((at, field)) = message.tagged(tag) else {
+            // Serializers write fields in order.
+            let expected = direct.places.get(next).filter(|place| place.tag == tag);
+            let at = match expected {
+                Some(_) => Some(next),
+                None => message.tagged(tag).map(|(at, _)| at),
+            };
+            let Some(at) = at else {
                 self.unknown = self.unknown.saturating_add(1);
                 wire.skip(tag, depth)?;
                 continue;
             };
+            next = at.saturating_add(1);
             let place = direct.places.get(at).ok_or_else(|| other_pass(&wire))?;
             if seen & place.excludes != 0 {
                 return Err(other_pass(&wire));
@@ -49,21 +56,27 @@ impl MessageDecoding<'_> {
             let ((_, form), child) = form
                 .zip(to.children().get_mut(column))
                 .ok_or_else(wrong_column)?;
-            match (field.label, child) {
-                (Label::Single, child) => {
-                    if field.kind.is_number() {
-                        let value = wire.number(tag & 7)?;
-                        if self.schema.is_foreign(field.kind, value) {
-                            return Err(other_pass(&wire));
-                        }
-                        self.plain(field.kind, value, part, child)?;
-                    } else {
-                        let bytes = content(&mut wire, tag, depth)?;
-                        self.value(field.kind, form, 0, bytes, depth, child)?;
+            match (place.label, child) {
+                (Label::Single, child) if place.is_number => {
+                    let value = wire.number(tag & 7)?;
+                    if place.is_closed && self.schema.is_foreign(place.kind, value) {
+                        return Err(other_pass(&wire));
                     }
+                    self.plain(place.kind, value, part, child)?;
+                }
+                (Label::Single, Builder::Bytes(texts)) if matches!(form, ColumnForm::Plain) => {
+                    let bytes = wire.chunk()?;
+                    if matches!(place.kind, FieldKind::Text { .. }) {
+                        check_text(bytes)?;
+                    }
+                    texts.push(bytes.bytes)?;
+                }
+                (Label::Single, child) => {
+                    let bytes = content(&mut wire, tag, depth)?;
+                    self.value(place.kind, form, 0, bytes, depth, child)?;
                 }
                 (Label::List, Builder::List(lists)) => {
-                    self.items(&mut wire, tag, field, form, depth, lists.item())?;
+                    self.items(&mut wire, tag, place, form, depth, lists.item())?;
                 }
                 (Label::Map, Builder::List(lists)) => {
                     wire.skip(tag, depth)?;
@@ -73,6 +86,7 @@ impl MessageDecoding<'_> {
                         end = wire.pos;
                     }
                     wire.pos = end;
+                    let field = message.fields.get(at).ok_or_else(wrong_column)?;
                     self.map(field, form, &FieldSlot::run(from, end), part, depth, lists)?;
                 }
                 _ => return Err(wrong_column()),
@@ -82,18 +96,15 @@ impl MessageDecoding<'_> {
             return Err(other_pass(&wire));
         }
         for ((at, _), child) in columns.fields.iter().zip(to.children()) {
-            let (Some(field), Some(place)) = (message.fields.get(*at), direct.places.get(*at))
-            else {
-                return Err(wrong_column());
-            };
+            let place = direct.places.get(*at).ok_or_else(wrong_column)?;
             let is_absent = seen & place.bit == 0;
-            match (field.label, child) {
+            match (place.label, child) {
                 (Label::List, Builder::List(lists)) => lists.close()?,
                 (Label::Map, Builder::List(lists)) if is_absent => lists.close()?,
-                (Label::Single, child) if is_absent && field.has_presence => child.push_null(),
+                (Label::Single, child) if is_absent && place.has_presence => child.push_null(),
                 // The value is that of zero or of no bytes.
                 (Label::Single, child) if is_absent => {
-                    self.plain(field.kind, 0, part.cut(0, 0), child)?;
+                    self.plain(place.kind, 0, part.cut(0, 0), child)?;
                 }
                 _ => {}
             }
@@ -107,13 +118,13 @@ impl MessageDecoding<'_> {
         &mut self,
         wire: &mut ProtoCursor<'_>,
         tag: u32,
-        field: &ProtoField,
+        field: &DirectField,
         form: &ColumnForm,
         depth: u32,
         to: &mut Builder,
     ) -> Result<(), Undecoded> {
         let kind = field.kind;
-        if !kind.is_number() {
+        if !field.is_number {
             let bytes = content(wire, tag, depth)?;
             return self.value(kind, form, 0, bytes, depth, to);
         }
