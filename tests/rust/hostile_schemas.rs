@@ -71,7 +71,7 @@ fn large_and_circular_proto_texts_end() {
     };
     for text in [
         many(150_000, &|i| {
-            format!("message Message{i} {{ optional Message{} next = 1; }}", i + 1)
+            format!("message Message{i} {{ optional Message{} next = 1; }}", i.max(2) - 1)
         }),
         format!("message A {{ {} }}", many(250_000, &|i| format!("optional string field{i} = {i};"))),
         format!("enum A {{ {} }}", many(300_000, &|i| format!("A{i} = {i};"))),
