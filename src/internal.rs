@@ -241,17 +241,83 @@ pub mod types {
     pub use crate::types::{AppendOrigin, Compression, TimestampType, TopicPartition};
 }
 pub mod values {
+    use std::sync::Arc;
+
     use arrow_array::ArrayRef;
 
     use crate::error::Result;
+    use crate::format::record::HeaderIter;
     use crate::values::avro::{structs::AvroStructs, texts::AvroTexts};
     use crate::values::builder::Builder;
     use crate::values::decoder::{Body, Decoder, SchemaText};
+    use crate::values::decoding::{DecodeRequest, Decoding, ReaderSchema};
     use crate::values::fault::Undecoded;
     use crate::values::field_tree::FieldTree;
     use crate::values::json::{structs::JsonStructs, texts::JsonTexts};
+    use crate::values::payloads::{DecodedPart, PayloadDecoder, Wanted};
     use crate::values::protobuf::structs::ProtoStructs;
     use crate::values::protobuf::texts::ProtoTexts;
+    use crate::values::schemas::{GivenFor, SchemaKind, Schemas, Side};
+
+    /// Framed values of a topic with its column.
+    #[derive(Debug)]
+    pub struct DecodedPayloads {
+        payloads: PayloadDecoder,
+        topic: Arc<str>,
+    }
+
+    impl DecodedPayloads {
+        /// Values under schemas by ids and GUIDs, in the type of a reader schema, or some of its fields.
+        pub fn given(
+            schemas: &[(i64, &str)],
+            guids: &[(&str, &str)],
+            reader: &str,
+            wanted: &[Vec<String>],
+        ) -> Result<Self> {
+            let ids = schemas.iter().map(|(id, text)| (GivenFor::Id(*id), *text));
+            let guids = guids.iter().filter_map(|(guid, text)| {
+                let guid = guid.parse().ok()?;
+                Some((GivenFor::Guid(guid), *text))
+            });
+            let mut known = Schemas::default();
+            for (to, text) in ids.chain(guids) {
+                known.give(to, SchemaKind::guess(text), text, Vec::new());
+            }
+            let request = DecodeRequest {
+                value: true,
+                reader: ReaderSchema::Text(reader.to_owned()),
+                ..DecodeRequest::default()
+            };
+            let decoding = Decoding::plan(known, &["topic"], &request)?;
+            let decoding = Arc::new(decoding.projected(Side::Value, wanted)?);
+            let columns = Wanted {
+                values: true,
+                ..Wanted::default()
+            };
+            Ok(Self {
+                payloads: PayloadDecoder::try_new(&decoding, Side::Value, columns)?,
+                topic: Arc::from("topic"),
+            })
+        }
+
+        /// Appends a payload; where there is no value, null.
+        #[inline]
+        pub fn push(
+            &mut self,
+            payload: &[u8],
+            headers: HeaderIter<'_>,
+        ) -> std::result::Result<(), Fault> {
+            let done = self.payloads.push(&self.topic, payload, headers);
+            done.map_err(|why| {
+                self.payloads.push_undecoded(&why);
+                fault(why)
+            })
+        }
+
+        pub fn finish(&mut self) -> Result<ArrayRef> {
+            self.payloads.finish(DecodedPart::Value)
+        }
+    }
 
     /// A decoder with its column. Faults are the name of the cause, and the whole text.
     #[derive(Debug)]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
 import os
 import shutil
 from pathlib import Path
@@ -52,8 +55,35 @@ SEEDS = {
     "json": (),
     "protobuf": (),
     "names": ("*checkpoint", "*.snapshot", "*.metadata", "*.properties"),
+    "protobuf": (),
+    "json": (),
+    "avro": (),
+    "framing": (),
 }
 SEED_BYTES, SEED_FILES = 1 << 15, 300
+
+
+def decoded_seeds(target: str) -> list[bytes]:
+    """Make seeds of typed values, in the form of the check, of payloads in `tests/golden/*.jsonl.gz`."""
+    golden = ROOT / "tests" / "golden" / f"{'avro' if target == 'framing' else target}.jsonl.gz"
+    if target not in {"avro", "framing", "protobuf", "json"}:
+        return []
+    texts: dict[int, list[str]] = {}
+    found = []
+    for line in map(json.loads, gzip.decompress(golden.read_bytes()).splitlines()):
+        if "body" not in line:
+            texts[line.get("schema", -1)] = line.get("texts", [])
+            continue
+        body = base64.b64decode(line["body"])
+        if target == "framing":
+            found += [bytes([0, *start]) + body for start in (b"\0\0\0\0\1", b"\0\0\0\0\2", b"\3\0", b"\1")]
+        elif target == "avro":
+            schemas = [texts[number][-1].encode() for number in (line["writer"], line.get("reader", line["writer"]))]
+            found.append(b"\0".join([*schemas, body]))
+        else:
+            found.append(body)
+    found = [each for each in found if len(each) <= SEED_BYTES]
+    return found[:: max(1, len(found) // SEED_FILES)]
 
 
 def seeds(target: str) -> Path:
@@ -67,6 +97,8 @@ def seeds(target: str) -> Path:
         # A sample over the whole corpus, the same every time.
         for index, path in enumerate(found[:: max(1, len(found) // SEED_FILES)]):
             shutil.copyfile(path, folder / f"{number}-{index:04}")
+    for index, seed in enumerate(decoded_seeds(target)):
+        (folder / f"decoded-{index:04}").write_bytes(seed)
     return folder
 
 

@@ -1,23 +1,33 @@
 //! Arrow columns of any type, from which the last rows can be removed again.
 //!
 //! Decoders of all formats append to these. A value that turns out damaged halfway leaves children of unequal lengths;
-//! [`Builder::truncate`] restores the rows before it. Capacity is kept from batch to batch only by Arrow's allocator.
+//! [`Builder::truncate`] restores the rows before it.
 
 use std::mem;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, make_array};
-use arrow_buffer::{
-    ArrowNativeType, BooleanBufferBuilder, Buffer, NullBuffer, NullBufferBuilder, i256,
+use arrow_array::cast::AsArray;
+use arrow_array::{
+    ArrayRef, BinaryArray, BooleanArray, ListArray, MapArray, NullArray, StringArray, StructArray,
+    make_array,
 };
-use arrow_data::{ArrayData, ArrayDataBuilder};
-use arrow_schema::{DataType, FieldRef, Fields};
+use arrow_buffer::{
+    ArrowNativeType, BooleanBufferBuilder, Buffer, NullBufferBuilder, OffsetBuffer, i256,
+};
+use arrow_data::ArrayData;
+use arrow_schema::{ArrowError, DataType, FieldRef, Fields};
 
 use super::fault::{Cause, Undecoded};
 use crate::error::{Error, Result};
 
 /// Most bytes of text or binary, and most items of lists, in one column of a batch: Arrow's offsets have 32 bits.
 const MAX_LENGTH: usize = i32::MAX.unsigned_abs() as usize;
+
+/// Bytes that are copied at once.
+pub(crate) const SHORT: usize = 16;
+
+/// Most bytes that a column has room for before its first row: as much as it had in the batch before.
+const MOST_ROOM: usize = 1 << 20;
 
 /// A column being built, with those below it.
 #[derive(Debug)]
@@ -146,12 +156,13 @@ impl<T: Copy + Default> NumberBuilder<T> {
 }
 
 impl<T: ArrowNativeType> NumberBuilder<T> {
-    fn finish(&mut self) -> ArrayDataBuilder {
-        let values = mem::take(&mut self.values);
-        ArrayData::builder(self.data_type.clone())
+    fn finish(&mut self) -> Result<ArrayRef> {
+        let values = renewed(&mut self.values);
+        let data = ArrayData::builder(self.data_type.clone())
             .len(values.len())
             .nulls(self.nulls.finish())
-            .add_buffer(Buffer::from_vec(values))
+            .add_buffer(Buffer::from_vec(values));
+        Ok(make_array(data.build().map_err(refused)?))
     }
 }
 
@@ -167,6 +178,47 @@ impl BytesBuilder {
         self.offsets.push(end);
         self.nulls.append_non_null();
         Ok(())
+    }
+
+    /// Appends the first bytes of `start`: a copy of a known length is cheaper.
+    ///
+    /// # Errors
+    /// `TooLarge`
+    #[inline]
+    pub(crate) fn push_short(
+        &mut self,
+        start: &[u8; SHORT],
+        length: usize,
+    ) -> std::result::Result<(), Undecoded> {
+        let end = self.bytes.len().saturating_add(length);
+        let ends = offset(end, "bytes")?;
+        self.bytes.extend_from_slice(start);
+        self.bytes.truncate(end);
+        self.offsets.push(ends);
+        self.nulls.append_non_null();
+        Ok(())
+    }
+
+    /// The rows from `first` on, counted from it, whose value a later row has too. They rise.
+    pub(crate) fn repeated(&self, first: usize) -> Vec<usize> {
+        let place = |offset: &i32| usize::try_from(*offset).unwrap_or_default();
+        let ends = self.offsets.get(first..).unwrap_or_default();
+        let values = ends.windows(2).map(|pair| match pair {
+            [begin, end] => self.bytes.get(place(begin)..place(end)),
+            _ => None,
+        });
+        let mut values: Vec<_> = values
+            .enumerate()
+            .map(|(row, value)| (value, row))
+            .collect();
+        values.sort_unstable();
+        let pairs = values.windows(2).filter_map(|pair| match pair {
+            [(value, row), (next, _)] if value == next => Some(*row),
+            _ => None,
+        });
+        let mut repeated: Vec<usize> = pairs.collect();
+        repeated.sort_unstable();
+        repeated
     }
 
     /// Appends the bytes that `write` adds to those of the column.
@@ -246,6 +298,26 @@ impl ListBuilder {
         self.offsets.push(end);
         self.nulls.append_null();
     }
+
+    fn finish(&mut self) -> Result<ArrayRef> {
+        let nulls = self.nulls.finish();
+        let offsets = finish_offsets(&mut self.offsets);
+        let items = self.item.finish()?;
+        Ok(match (&self.data_type, items.as_struct_opt()) {
+            (DataType::Map(entry, ordered), Some(entries)) => {
+                let entry = Arc::clone(entry);
+                let map = MapArray::try_new(entry, offsets, entries.clone(), nulls, *ordered);
+                Arc::new(map.map_err(refused)?)
+            }
+            (DataType::List(item), _) => {
+                let list = ListArray::try_new(Arc::clone(item), offsets, items, nulls);
+                Arc::new(list.map_err(refused)?)
+            }
+            (other, _) => {
+                return Err(Error::internal(format_args!("{other} has no items")));
+            }
+        })
+    }
 }
 
 impl StructBuilder {
@@ -255,10 +327,18 @@ impl StructBuilder {
         &mut self.children
     }
 
-    /// Rows that ended.
-    #[inline]
+    /// Rows so far.
     pub(crate) const fn rows(&self) -> usize {
         self.rows
+    }
+
+    /// As [`Builder::truncate`].
+    pub(crate) fn truncate(&mut self, rows: usize) {
+        self.rows = rows.min(self.rows);
+        self.children
+            .iter_mut()
+            .for_each(|child| child.truncate(rows));
+        self.nulls.truncate(rows);
     }
 
     /// Ends a row.
@@ -272,6 +352,24 @@ impl StructBuilder {
         self.children.iter_mut().for_each(Builder::push_null);
         self.rows = self.rows.saturating_add(1);
         self.nulls.append_null();
+    }
+
+    fn finish(&mut self) -> Result<ArrayRef> {
+        let (rows, nulls) = (mem::take(&mut self.rows), self.nulls.finish());
+        let children = self.children.iter_mut().zip(&self.fields);
+        let children = children.map(|(child, field)| {
+            let child = child.finish()?;
+            // Its nulls are those of the struct. Parquet's writer refuses them in a field that is never null.
+            if field.is_nullable() || child.nulls().is_none() {
+                return Ok(child);
+            }
+            let data = child.to_data().into_builder().nulls(None).build();
+            Ok(make_array(data.map_err(refused)?))
+        });
+        let children = children.collect::<Result<_>>()?;
+        let fields = self.fields.clone();
+        let made = StructArray::try_new_with_length(fields, children, nulls, rows);
+        Ok(Arc::new(made.map_err(refused)?))
     }
 }
 
@@ -440,12 +538,7 @@ impl Builder {
                 lists.item.truncate(end_of(&lists.offsets));
                 lists.nulls.truncate(rows);
             }
-            Self::Struct(structs) => {
-                structs.rows = rows.min(structs.rows);
-                let children = structs.children.iter_mut();
-                children.for_each(|child| child.truncate(rows));
-                structs.nulls.truncate(rows);
-            }
+            Self::Struct(structs) => structs.truncate(rows),
         }
     }
 
@@ -454,57 +547,59 @@ impl Builder {
     /// # Errors
     /// `Internal` where Arrow refuses what was built.
     pub(crate) fn finish(&mut self) -> Result<ArrayRef> {
-        let refused = |e| Error::internal(format_args!("Arrow refused a column of values: {e}"));
-        let offsets = |offsets: &mut Vec<i32>| Buffer::from_vec(mem::replace(offsets, vec![0]));
         let rows = self.len();
-        let data = match self {
-            Self::Null(rows) => ArrayData::builder(DataType::Null).len(mem::take(rows)),
-            Self::Boolean(flags) => ArrayData::builder(DataType::Boolean)
-                .len(rows)
-                .nulls(flags.nulls.finish())
-                .add_buffer(flags.values.finish().into_inner()),
-            Self::Int32(numbers) => numbers.finish(),
-            Self::Int64(numbers) => numbers.finish(),
-            Self::UInt32(numbers) => numbers.finish(),
-            Self::UInt64(numbers) => numbers.finish(),
-            Self::Float32(numbers) => numbers.finish(),
-            Self::Float64(numbers) => numbers.finish(),
-            Self::Decimal128(numbers) => numbers.finish(),
-            Self::Decimal256(numbers) => numbers.finish(),
-            Self::Bytes(texts) => ArrayData::builder(texts.data_type.clone())
-                .len(rows)
-                .nulls(texts.nulls.finish())
-                .add_buffer(offsets(&mut texts.offsets))
-                .add_buffer(Buffer::from_vec(mem::take(&mut texts.bytes))),
-            Self::Fixed(fixed) => ArrayData::builder(fixed.data_type.clone())
-                .len(rows)
-                .nulls(fixed.nulls.finish())
-                .add_buffer(Buffer::from_vec(mem::take(&mut fixed.bytes))),
-            Self::List(lists) => ArrayData::builder(lists.data_type.clone())
-                .len(rows)
-                .nulls(lists.nulls.finish())
-                .add_buffer(offsets(&mut lists.offsets))
-                .add_child_data(lists.item.finish()?.to_data()),
-            Self::Struct(structs) => {
-                structs.rows = 0;
-                let nulls: Option<NullBuffer> = structs.nulls.finish();
-                let children = structs.children.iter_mut();
-                let children = children.zip(&structs.fields).map(|(child, field)| {
-                    let child = child.finish()?.to_data();
-                    // Its nulls are those of the struct. Parquet's writer refuses them in a field that is never null.
-                    if field.is_nullable() || child.nulls().is_none() {
-                        return Ok(child);
-                    }
-                    child.into_builder().nulls(None).build().map_err(refused)
-                });
-                ArrayData::builder(DataType::Struct(structs.fields.clone()))
+        Ok(match self {
+            Self::Null(rows) => Arc::new(NullArray::new(mem::take(rows))),
+            Self::Boolean(flags) => {
+                let values = flags.values.finish();
+                Arc::new(BooleanArray::new(values, flags.nulls.finish()))
+            }
+            Self::Int32(numbers) => numbers.finish()?,
+            Self::Int64(numbers) => numbers.finish()?,
+            Self::UInt32(numbers) => numbers.finish()?,
+            Self::UInt64(numbers) => numbers.finish()?,
+            Self::Float32(numbers) => numbers.finish()?,
+            Self::Float64(numbers) => numbers.finish()?,
+            Self::Decimal128(numbers) => numbers.finish()?,
+            Self::Decimal256(numbers) => numbers.finish()?,
+            Self::Bytes(texts) => {
+                let nulls = texts.nulls.finish();
+                let bytes = Buffer::from_vec(renewed(&mut texts.bytes));
+                let offsets = finish_offsets(&mut texts.offsets);
+                if texts.data_type == DataType::Utf8 {
+                    Arc::new(StringArray::try_new(offsets, bytes, nulls).map_err(refused)?)
+                } else {
+                    Arc::new(BinaryArray::try_new(offsets, bytes, nulls).map_err(refused)?)
+                }
+            }
+            Self::Fixed(fixed) => {
+                let nulls = fixed.nulls.finish();
+                let data = ArrayData::builder(fixed.data_type.clone())
                     .len(rows)
                     .nulls(nulls)
-                    .child_data(children.collect::<Result<_>>()?)
+                    .add_buffer(Buffer::from_vec(renewed(&mut fixed.bytes)));
+                make_array(data.build().map_err(refused)?)
             }
-        };
-        Ok(Arc::clone(&make_array(data.build().map_err(refused)?)))
+            Self::List(lists) => lists.finish()?,
+            Self::Struct(structs) => structs.finish()?,
+        })
     }
+}
+
+fn refused(e: ArrowError) -> Error {
+    Error::internal(format_args!("Arrow refused a column of values: {e}"))
+}
+
+/// Takes what was built; the next batch begins with room for as much.
+fn renewed<T>(built: &mut Vec<T>) -> Vec<T> {
+    let room = built.len().min(MOST_ROOM / mem::size_of::<T>().max(1));
+    mem::replace(built, Vec::with_capacity(room))
+}
+
+fn finish_offsets(built: &mut Vec<i32>) -> OffsetBuffer<i32> {
+    let offsets = renewed(built);
+    built.push(0);
+    OffsetBuffer::new(offsets.into())
 }
 
 #[cfg(test)]

@@ -355,7 +355,7 @@ fn a_damaged_value_touches_no_other() {
     let mut chance = Chance(first_seed());
     let mut texts = DecodedColumn::avro(None, &[]).unwrap();
     let mut decoders = HashMap::new();
-    let most = pick(60, 2_000, 20_000);
+    let most = pick(8, 1_000, 20_000);
     for case in &payloads {
         if case.line.get("error").is_some() {
             continue;

@@ -33,14 +33,15 @@ use kafkalog::internal::segment::reader::ReadOptions;
 use kafkalog::internal::segment::skipping::OnCorrupt;
 use kafkalog::internal::tables::topic::{TOPICS, as_json};
 use kafkalog::internal::types::{AppendOrigin, Compression, TimestampType};
-use kafkalog::internal::values::DecodedColumn;
+use kafkalog::internal::values::{DecodedColumn, DecodedPayloads};
 
 /// The most a check lets anything decompress to.
 pub const LIMIT: DecodeLimit = DecodeLimit(1 << 20);
 
 /// All of them.
-pub const ALL: [fn(&[u8]); 11] = [
-    batch, segment, record, decompress, index, names, append, tables, resync, protobuf, json,
+pub const ALL: [fn(&[u8]); 13] = [
+    batch, segment, record, decompress, index, names, append, tables, resync, protobuf, json, avro,
+    framing,
 ];
 
 const PROTO: &str = r#"syntax = "proto3"; import "google/protobuf/any.proto"; import "google/protobuf/struct.proto";
@@ -84,6 +85,51 @@ pub fn json(data: &[u8]) {
     let schema = r##"{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"string"},"c":{"$ref":"#"},
         "d":{"type":"array","items":{"type":"number"}},"e":{"type":"object","additionalProperties":{"type":"boolean"}}}}"##;
     decoded(data, schema, |reader| DecodedColumn::json(reader, &[]).ok());
+}
+
+/// An Avro schema, that of a reader, and a value, with zeros between them: the value in columns and as text.
+pub fn avro(data: &[u8]) {
+    let mut parts = data.splitn(3, |&byte| byte == 0);
+    let mut text = || std::str::from_utf8(parts.next().unwrap_or_default());
+    let (Ok(writer), Ok(reader)) = (text(), text()) else {
+        return;
+    };
+    let body = parts.next().unwrap_or_default();
+    let (writer, reader) = ([writer.to_owned()], [reader.to_owned()]);
+    let mut texts = DecodedColumn::avro(None, &[]).unwrap();
+    let Ok(text_program) = texts.compile(&writer) else {
+        return;
+    };
+    let is_value = texts.push(text_program, body);
+    assert_eq!(texts.finish().unwrap().len(), 1);
+    for reader in [&writer, &reader] {
+        let Ok(mut column) = DecodedColumn::avro(Some(reader), &[]) else {
+            continue;
+        };
+        let Ok(program) = column.compile(&writer) else {
+            continue;
+        };
+        let done = [body, body].map(|body| column.push(program, body).is_ok());
+        assert_eq!(done[0], done[1]);
+        assert_eq!(column.finish().unwrap().len(), 2);
+        // Text refuses all that is no value; columns also numbers that their types do not hold.
+        assert!(is_value.is_ok() || !done[0], "{is_value:?}");
+    }
+}
+
+/// A payload with headers, of a topic with schemas: their number comes first.
+pub fn framing(data: &[u8]) {
+    let (count, payload) = data.split_first().unwrap_or((&0, &[]));
+    let record =
+        r#"{"type": "record", "name": "R", "fields": [{"name": "a", "type": ["null", "string"]}]}"#;
+    let guids = [("00112233-4455-6677-8899-aabbccddeeff", record)];
+    let schemas = [(1, record), (2, "\"bytes\""), (3, "\"long\"")];
+    let mut column = DecodedPayloads::given(&schemas, &guids, record, &[]).unwrap();
+    for payload in [payload, &payload[payload.len() / 2..]] {
+        let headers = HeaderIter::new(data, 1, u32::from(count % 4));
+        let _ = column.push(payload, headers);
+    }
+    assert_eq!(column.finish().unwrap().len(), 2);
 }
 
 /// A batch: header, checksum, records by both decoders.

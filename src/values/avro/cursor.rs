@@ -1,5 +1,6 @@
 //! The bytes of a value, read strictly: what Java tolerates (a boolean of 2, varints beyond their width) is a fault.
 
+use super::super::builder::{BytesBuilder, SHORT};
 use super::super::decoder::Body;
 use super::super::fault::{Cause, Undecoded};
 use super::schema::{AvroKind, AvroSchema};
@@ -17,7 +18,7 @@ pub(super) const MAX_DEPTH: usize = 64;
 type Strict<T> = Result<T, Undecoded>;
 
 /// A position in the bytes of a value.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct AvroCursor<'a> {
     rest: &'a [u8],
     length: usize,
@@ -86,10 +87,10 @@ impl<'a> AvroCursor<'a> {
         Ok(())
     }
 
-    /// Counts an item that took no bytes.
+    /// Counts an item that took no bytes, as many as it has columns: they take time.
     #[inline]
-    pub(super) fn empty_item(&mut self) -> Strict<()> {
-        self.empty_items = self.empty_items.saturating_add(1);
+    pub(super) fn empty_item(&mut self, columns: usize) -> Strict<()> {
+        self.empty_items = self.empty_items.saturating_add(columns);
         if self.empty_items > MAX_EMPTY_ITEMS {
             let text = format_args!("more than {MAX_EMPTY_ITEMS} items without bytes");
             return Err(self.malformed(text));
@@ -159,30 +160,80 @@ impl<'a> AvroCursor<'a> {
         Ok(f64::from_le_bytes(self.array()?))
     }
 
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a call costs as much as a scalar")]
+    #[inline(always)]
     pub(super) fn int(&mut self) -> Strict<i32> {
-        if let Some((&byte, rest)) = self.rest.split_first()
-            && byte < 0x80
+        if let [byte, rest @ ..] = self.rest
+            && *byte < 0x80
         {
             self.rest = rest;
-            return Ok(unzigzag32(u32::from(byte)));
+            return Ok(unzigzag32(u32::from(*byte)));
         }
-        let raw = self.varint(MAX_VARINT_LEN)?;
+        self.long_int()
+    }
+
+    #[inline(never)]
+    fn long_int(&mut self) -> Strict<i32> {
+        let raw = match self.group() {
+            Some((raw, length)) if length <= MAX_VARINT_LEN => {
+                self.rest = self.rest.get(length..).unwrap_or_default();
+                raw
+            }
+            _ => self.varint(MAX_VARINT_LEN)?,
+        };
         match u32::try_from(raw) {
             Ok(raw) => Ok(unzigzag32(raw)),
             Err(_) => Err(self.malformed(format_args!("an int beyond 32 bits"))),
         }
     }
 
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a call costs as much as a scalar")]
+    #[inline(always)]
     pub(super) fn long(&mut self) -> Strict<i64> {
-        if let Some((&byte, rest)) = self.rest.split_first()
-            && byte < 0x80
-        {
-            self.rest = rest;
-            return Ok(unzigzag64(u64::from(byte)));
+        match self.rest {
+            [a, rest @ ..] if *a < 0x80 => {
+                self.rest = rest;
+                Ok(unzigzag64(u64::from(*a)))
+            }
+            [a, b, rest @ ..] if *b < 0x80 => {
+                self.rest = rest;
+                Ok(unzigzag64(
+                    u64::from(*a & 0x7f) | u64::from(*b).wrapping_shl(7),
+                ))
+            }
+            _ => self.long_long(),
         }
-        Ok(unzigzag64(self.varint(MAX_VARLONG_LEN)?))
+    }
+
+    #[inline(never)]
+    fn long_long(&mut self) -> Strict<i64> {
+        let raw = match self.group() {
+            Some((raw, length)) => {
+                self.rest = self.rest.get(length..).unwrap_or_default();
+                raw
+            }
+            None => self.varint(MAX_VARLONG_LEN)?,
+        };
+        Ok(unzigzag64(raw))
+    }
+
+    /// A varint of at most 8 bytes and its length, if there are 8 bytes to look at.
+    #[inline]
+    #[expect(clippy::little_endian_bytes, reason = "the first byte is the lowest")]
+    fn group(&self) -> Option<(u64, usize)> {
+        let word = u64::from_le_bytes(*self.rest.first_chunk()?);
+        // The highest bits of bytes that end a varint.
+        let ends = !word & 0x8080_8080_8080_8080;
+        if ends == 0 {
+            return None;
+        }
+        // The bytes up to the first end; then their groups of 7 bits moved together: two, four, eight.
+        let word = word & (ends ^ ends.wrapping_sub(1)) & 0x7f7f_7f7f_7f7f_7f7f;
+        let word = word & 0x007f_007f_007f_007f | (word & 0x7f00_7f00_7f00_7f00) >> 1;
+        let word = word & 0x0000_3fff_0000_3fff | (word & 0x3fff_0000_3fff_0000) >> 2;
+        let word = word & 0x0fff_ffff | (word & 0x0fff_ffff_0000_0000) >> 4;
+        let length = usize::try_from(ends.trailing_zeros() / 8).unwrap_or_default();
+        Some((word, length.saturating_add(1)))
     }
 
     /// A varint of at most `longest` bytes.
@@ -243,7 +294,11 @@ impl<'a> AvroCursor<'a> {
 
     /// Reads all blocks of an array or map, item by item.
     #[inline]
-    pub(super) fn items(&mut self, mut item: impl FnMut(&mut Self) -> Strict<()>) -> Strict<()> {
+    pub(super) fn items(
+        &mut self,
+        columns: usize,
+        mut item: impl FnMut(&mut Self) -> Strict<()>,
+    ) -> Strict<()> {
         loop {
             let count = self.block()?;
             if count == 0 {
@@ -253,7 +308,7 @@ impl<'a> AvroCursor<'a> {
                 let left = self.left();
                 item(self)?;
                 if self.left() == left {
-                    self.empty_item()?;
+                    self.empty_item(columns)?;
                 }
             }
         }
@@ -276,6 +331,37 @@ pub(super) fn value_bytes<'a>(body: Body<'a>, writer: &AvroSchema) -> Strict<&'a
 #[inline]
 pub(super) fn utf8<'a>(bytes: &'a [u8], input: &AvroCursor<'_>) -> Strict<&'a str> {
     std::str::from_utf8(bytes).map_err(|e| not_utf8(bytes.len(), &e, input))
+}
+
+impl<'a> AvroCursor<'a> {
+    /// Appends the text after its length to a column.
+    #[inline(never)]
+    pub(super) fn text(&mut self, texts: &mut BytesBuilder) -> Strict<()> {
+        let length = self.long()?;
+        let Ok(length) = usize::try_from(length) else {
+            return Err(self.malformed(format_args!("length {length}")));
+        };
+        // Most texts are short, and ASCII.
+        if let Some((start, rest)) = self.short_ascii(length) {
+            texts.push_short(start, length)?;
+            self.rest = rest;
+            return Ok(());
+        }
+        let text = self.take(length)?;
+        texts.push(utf8(text, self)?.as_bytes())
+    }
+
+    /// The next bytes, if they are ASCII and no more than are copied at once, with those after them; what follows.
+    #[inline]
+    #[expect(clippy::little_endian_bytes, reason = "the first byte is the lowest")]
+    fn short_ascii(&self, length: usize) -> Option<(&'a [u8; SHORT], &'a [u8])> {
+        const HIGH: u128 = u128::from_le_bytes([0x80; SHORT]);
+        let start = self.rest.first_chunk::<SHORT>()?;
+        let rest = self.rest.get(length..)?;
+        let bits = u32::try_from(length).ok()?.checked_mul(8)?;
+        let high = u128::from_le_bytes(*start) & HIGH & !u128::MAX.unbounded_shl(bits);
+        (length <= SHORT && high == 0).then_some((start, rest))
+    }
 }
 
 #[cold]

@@ -12,7 +12,7 @@ use super::cursor::{EXPANSION, MAX_DEPTH};
 use super::default::encoded;
 use super::parse::bad;
 use super::schema::{AvroField, AvroKind, AvroLogical, AvroSchema, AvroType, TypeId, short};
-use super::step::{ByteLength, FieldStep, Items, Step, Wire};
+use super::step::{ByteLength, FieldStep, Items, Step, Symbols, Wire};
 
 /// Most steps of a program, and most comparisons of types on the way to it.
 const MAX_STEPS: usize = 1_000_000;
@@ -504,11 +504,11 @@ impl<'s> Resolver<'s> {
             ) if self.same_short_name(writer, reader) => {
                 let default = default.and_then(|at| ours.get(at));
                 let known: HashSet<&str> = ours.iter().map(|symbol| &**symbol).collect();
-                let symbols = symbols.iter().map(|symbol| {
+                let texts = symbols.iter().map(|symbol| {
                     let same = known.contains(&**symbol).then_some(symbol);
-                    same.or(default).cloned()
+                    same.or(default).map(|text| &**text)
                 });
-                Step::Enum(symbols.collect())
+                Step::Enum(Symbols::new(texts))
             }
             _ => self.mismatch(writer, reader),
         }
@@ -519,9 +519,9 @@ impl<'s> Resolver<'s> {
 fn binary(reader: &AvroType, size: ByteLength) -> Step {
     match (column::decimal_precision(reader), size) {
         (Some((precision, _)), size) if precision <= DECIMAL128_MAX_PRECISION => {
-            Step::Decimal128(size)
+            Step::Decimal128(size, precision)
         }
-        (Some(_), size) => Step::Decimal256(size),
+        (Some((precision, _)), size) => Step::Decimal256(size, precision),
         (None, ByteLength::Exactly(length)) => Step::Fixed(length),
         (None, size) => Step::Bytes(size),
     }

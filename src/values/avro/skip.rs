@@ -4,9 +4,9 @@ use super::super::fault::Undecoded;
 use super::cursor::{AvroCursor, MAX_DEPTH};
 use super::schema::{AvroKind, AvroSchema, TypeId};
 
-/// Budget that a record takes when it is passed over: types that refer to others twice at each level take time without
-/// bytes.
-const RECORD: usize = 16;
+/// Budget that a record and each of its fields take when they are passed over: types that refer to others twice at each
+/// level take time without bytes.
+const FIELD: usize = 16;
 
 /// Moves past a value.
 ///
@@ -52,13 +52,13 @@ pub(super) fn skip(
             }
         }
         _ if depth >= MAX_DEPTH => return Err(input.too_deep()),
-        AvroKind::Array(items) => input.items(|input| skip(schema, *items, input, deeper))?,
-        AvroKind::Map(values) => input.items(|input| {
+        AvroKind::Array(items) => input.items(1, |input| skip(schema, *items, input, deeper))?,
+        AvroKind::Map(values) => input.items(1, |input| {
             input.prefixed()?;
             skip(schema, *values, input, deeper)
         })?,
         AvroKind::Record(fields) => {
-            input.charge(RECORD)?;
+            input.charge(fields.len().saturating_add(1).saturating_mul(FIELD))?;
             for field in fields {
                 skip(schema, field.value, input, deeper)?;
             }

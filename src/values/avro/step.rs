@@ -2,7 +2,10 @@
 
 use std::fmt::Arguments;
 
-use super::super::builder::Builder;
+use arrow_buffer::i256;
+use arrow_data::decimal::{is_validate_decimal_precision, is_validate_decimal256_precision};
+
+use super::super::builder::{Builder, BytesBuilder, ListBuilder, SHORT, StructBuilder};
 use super::super::fault::{Cause, Undecoded};
 use super::cursor::{AvroCursor, utf8};
 use super::decimal::{decimal128, decimal256};
@@ -30,13 +33,13 @@ pub(super) enum Step {
     Double(Wire),
     Bytes(ByteLength),
     Text(ByteLength),
-    Decimal128(ByteLength),
-    Decimal256(ByteLength),
+    /// With the precision of the column.
+    Decimal128(ByteLength, u8),
+    Decimal256(ByteLength, u8),
     Fixed(usize),
     /// 16 bytes as text.
     Uuid,
-    /// The reader's text of each symbol of the writer, where it has one.
-    Enum(Box<[Option<Box<str>>]>),
+    Enum(Symbols),
     List(Box<Items>),
     Map(Box<Items>),
     Record(Box<[FieldStep]>),
@@ -67,6 +70,16 @@ pub(super) enum ByteLength {
     Exactly(usize),
     /// All that is left: a value that is nothing but bytes has no length.
     Rest,
+}
+
+/// The reader's text of each symbol of the writer, where it has one.
+#[derive(Debug)]
+pub(super) struct Symbols(Box<[Option<Symbol>]>);
+
+#[derive(Debug)]
+enum Symbol {
+    Short([u8; SHORT], usize),
+    Long(Box<str>),
 }
 
 /// The items of a list or the values of a map.
@@ -118,67 +131,42 @@ impl ByteLength {
 }
 
 impl Step {
-    /// Decodes a value into the column.
+    /// Decodes a value into the column. What is common is compiled into each loop over fields and items.
+    #[expect(clippy::inline_always, reason = "a call costs as much as a scalar")]
+    #[inline(always)]
     pub(super) fn run(
         &self,
-        schemas: SchemaPair<'_>,
+        schemas: &SchemaPair<'_>,
         input: &mut AvroCursor<'_>,
         column: &mut Builder,
     ) -> Done {
         match (self, column) {
             (Self::Int, Builder::Int32(numbers)) => numbers.push(input.int()?),
             (Self::Long, Builder::Int64(numbers)) => numbers.push(input.long()?),
-            (Self::Text(size), Builder::Bytes(texts)) => {
-                let bytes = size.take(input)?;
-                texts.push(utf8(bytes, input)?.as_bytes())?;
+            (Self::Double(Wire::Double), Builder::Float64(numbers)) => {
+                numbers.push(input.double()?);
             }
-            (Self::Union(branches), column) => {
-                let branch = input.index(branches.len(), "branch")?;
-                if let Some(step) = branches.get(branch) {
-                    step.run(schemas, input, column)?;
-                }
-            }
-            (Self::Null, column) => column.push_null(),
-            (Self::Enum(symbols), Builder::Bytes(texts)) => {
-                let symbol = symbols.get(input.index(symbols.len(), "symbol")?);
-                let Some(Some(symbol)) = symbol else {
-                    let text = "a symbol that the reader's enum does not have, nor a default";
-                    return Err(incompatible(input, format_args!("{text}")));
-                };
-                texts.push(symbol.as_bytes())?;
-            }
+            (Self::Text(ByteLength::Prefixed), Builder::Bytes(texts)) => input.text(texts)?,
+            (Self::Enum(symbols), Builder::Bytes(texts)) => symbols.run(input, texts)?,
+            (Self::Union(branches), column) => run_union(branches, schemas, input, column)?,
             (Self::Record(fields), Builder::Struct(rows)) => {
-                let children = rows.children();
-                for field in fields {
-                    field.run(schemas, input, children)?;
-                }
-                rows.close();
+                run_fields(fields, schemas, input, rows)?;
             }
-            (Self::List(items), Builder::List(lists)) => {
-                let column = lists.item();
-                input.items(|input| {
-                    input.charge(items.width)?;
-                    items.step.run(schemas, input, column)
-                })?;
-                lists.close()?;
-            }
-            (Self::Map(values), Builder::List(lists)) => {
-                let Builder::Struct(entries) = lists.item() else {
-                    return Err(foreign());
-                };
-                input.items(|input| {
-                    input.charge(values.width)?;
-                    let [Builder::Bytes(keys), column] = entries.children() else {
-                        return Err(foreign());
-                    };
-                    let key = input.prefixed()?;
-                    keys.push(utf8(key, input)?.as_bytes())?;
-                    values.step.run(schemas, input, column)?;
-                    entries.close();
-                    Ok(())
-                })?;
-                lists.close()?;
-            }
+            (Self::List(items), Builder::List(lists)) => items.run_list(schemas, input, lists)?,
+            (step, column) => step.run_other(schemas, input, column)?,
+        }
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn run_other(
+        &self,
+        schemas: &SchemaPair<'_>,
+        input: &mut AvroCursor<'_>,
+        column: &mut Builder,
+    ) -> Done {
+        match (self, column) {
+            (Self::Map(values), Builder::List(lists)) => values.run_map(schemas, input, lists),
             (Self::Branch(child, step), Builder::Struct(rows)) => {
                 for (at, column) in rows.children().iter_mut().enumerate() {
                     if at == *child {
@@ -188,20 +176,23 @@ impl Step {
                     }
                 }
                 rows.close();
+                Ok(())
             }
             (Self::OtherBranch(id), Builder::Struct(rows)) => {
                 skip(schemas.writer, *id, input, 0)?;
                 rows.children().iter_mut().for_each(Builder::push_null);
                 rows.close();
+                Ok(())
             }
-            (step, column) => step.run_scalar(input, column)?,
+            (step, column) => step.run_scalar(input, column),
         }
-        Ok(())
     }
 
     /// The less common scalars.
+    #[inline(never)]
     fn run_scalar(&self, input: &mut AvroCursor<'_>, column: &mut Builder) -> Done {
         match (self, column) {
+            (Self::Null, column) => column.push_null(),
             (Self::Boolean, Builder::Boolean(flags)) => flags.push(input.boolean()?),
             (Self::Widened, Builder::Int64(numbers)) => numbers.push(i64::from(input.int()?)),
             (Self::TimeMillis, Builder::Int64(numbers)) => {
@@ -217,15 +208,24 @@ impl Step {
             }
             (Self::Float(wire), Builder::Float32(numbers)) => numbers.push(wire.float(input)?),
             (Self::Double(wire), Builder::Float64(numbers)) => numbers.push(wire.double(input)?),
-            (Self::Bytes(size), Builder::Bytes(texts)) => texts.push(size.take(input)?)?,
-            // As Java, which does not compare a number with the precision either.
-            (Self::Decimal128(size), Builder::Decimal128(numbers)) => {
+            (Self::Text(size), Builder::Bytes(texts)) => {
                 let bytes = size.take(input)?;
-                numbers.push(decimal128(bytes).ok_or_else(|| not_a_decimal(bytes, input))?);
+                texts.push(utf8(bytes, input)?.as_bytes())?;
             }
-            (Self::Decimal256(size), Builder::Decimal256(numbers)) => {
+            (Self::Bytes(size), Builder::Bytes(texts)) => texts.push(size.take(input)?)?,
+            // Java gives numbers of more digits than the precision, too. But a column of them is written wrong by Parquet
+            // and read wrong by DuckDB, without a word.
+            (Self::Decimal128(size, precision), Builder::Decimal128(numbers)) => {
                 let bytes = size.take(input)?;
-                numbers.push(decimal256(bytes).ok_or_else(|| not_a_decimal(bytes, input))?);
+                let fits = |number: &i128| is_validate_decimal_precision(*number, *precision);
+                let number = decimal128(bytes).filter(fits);
+                numbers.push(number.ok_or_else(|| not_a_decimal(bytes, *precision, input))?);
+            }
+            (Self::Decimal256(size, precision), Builder::Decimal256(numbers)) => {
+                let bytes = size.take(input)?;
+                let fits = |number: &i256| is_validate_decimal256_precision(*number, *precision);
+                let number = decimal256(bytes).filter(fits);
+                numbers.push(number.ok_or_else(|| not_a_decimal(bytes, *precision, input))?);
             }
             (Self::Fixed(size), Builder::Fixed(fixed)) => fixed.push(input.take(*size)?)?,
             (Self::Uuid, Builder::Bytes(texts)) => {
@@ -276,30 +276,156 @@ impl Step {
     }
 }
 
+#[inline(never)]
+fn run_union(
+    branches: &[Step],
+    schemas: &SchemaPair<'_>,
+    input: &mut AvroCursor<'_>,
+    column: &mut Builder,
+) -> Done {
+    let branch = input.index(branches.len(), "branch")?;
+    match branches.get(branch) {
+        Some(Step::Null) => column.push_null(),
+        Some(step) => step.run(schemas, input, column)?,
+        None => {}
+    }
+    Ok(())
+}
+
+#[inline(never)]
+fn run_fields(
+    fields: &[FieldStep],
+    schemas: &SchemaPair<'_>,
+    input: &mut AvroCursor<'_>,
+    rows: &mut StructBuilder,
+) -> Done {
+    let children = rows.children();
+    for field in fields {
+        match field {
+            FieldStep::Value(child, step) => {
+                let column = children.get_mut(*child).ok_or_else(foreign)?;
+                step.run(schemas, input, column)?;
+            }
+            FieldStep::Skip(id) => skip(schemas.writer, *id, input, 0)?,
+            FieldStep::Default(..) => field.run_default(schemas, children)?,
+        }
+    }
+    rows.close();
+    Ok(())
+}
+
 impl FieldStep {
-    #[inline]
-    fn run(
+    #[inline(never)]
+    fn run_default(&self, schemas: &SchemaPair<'_>, children: &mut [Builder]) -> Done {
+        let Self::Default(child, bytes, step) = self else {
+            return Ok(());
+        };
+        let column = children.get_mut(*child).ok_or_else(foreign)?;
+        let SchemaPair { reader, .. } = *schemas;
+        let writer = reader;
+        let mut input = AvroCursor::new(bytes);
+        step.run(&SchemaPair { writer, reader }, &mut input, column)
+    }
+}
+
+impl Items {
+    #[inline(never)]
+    fn run_list(
         &self,
-        schemas: SchemaPair<'_>,
+        schemas: &SchemaPair<'_>,
         input: &mut AvroCursor<'_>,
-        children: &mut [Builder],
+        lists: &mut ListBuilder,
     ) -> Done {
-        match self {
-            Self::Value(child, step) => {
-                let column = children.get_mut(*child).ok_or_else(foreign)?;
-                step.run(schemas, input, column)
+        let column = lists.item();
+        input.items(self.width.max(1), |input| {
+            input.charge(self.width)?;
+            self.step.run(schemas, input, column)
+        })?;
+        lists.close()
+    }
+
+    fn run_map(
+        &self,
+        schemas: &SchemaPair<'_>,
+        input: &mut AvroCursor<'_>,
+        lists: &mut ListBuilder,
+    ) -> Done {
+        let first = lists.item().len();
+        let begin = input.clone();
+        self.run_entries(schemas, input, lists, &[])?;
+        if lists.item().len().saturating_sub(first) > 1
+            && let Builder::Struct(entries) = lists.item()
+            && let Some(Builder::Bytes(keys)) = entries.children().first()
+        {
+            // Of several entries of a key Java keeps the last one; DuckDB reads no column with such a map.
+            let repeated = keys.repeated(first);
+            if !repeated.is_empty() {
+                lists.item().truncate(first);
+                *input = begin;
+                self.run_entries(schemas, input, lists, &repeated)?;
             }
-            Self::Skip(id) => skip(schemas.writer, *id, input, 0),
-            Self::Default(child, bytes, step) => {
-                let column = children.get_mut(*child).ok_or_else(foreign)?;
-                let SchemaPair { reader, .. } = schemas;
-                let writer = reader;
-                step.run(
-                    SchemaPair { writer, reader },
-                    &mut AvroCursor::new(bytes),
-                    column,
-                )
+        }
+        lists.close()
+    }
+
+    /// Decodes the entries of a map but those at the places to leave out, which rise.
+    fn run_entries(
+        &self,
+        schemas: &SchemaPair<'_>,
+        input: &mut AvroCursor<'_>,
+        lists: &mut ListBuilder,
+        left_out: &[usize],
+    ) -> Done {
+        let Builder::Struct(entries) = lists.item() else {
+            return Err(foreign());
+        };
+        let mut place = 0_usize;
+        input.items(self.width.max(1), |input| {
+            input.charge(self.width)?;
+            let rows = entries.rows();
+            let [Builder::Bytes(keys), column] = entries.children() else {
+                return Err(foreign());
+            };
+            input.text(keys)?;
+            self.step.run(schemas, input, column)?;
+            entries.close();
+            if left_out.binary_search(&place).is_ok() {
+                entries.truncate(rows);
             }
+            place = place.saturating_add(1);
+            Ok(())
+        })
+    }
+}
+
+impl Symbols {
+    pub(super) fn new<'a>(texts: impl Iterator<Item = Option<&'a str>>) -> Self {
+        Self(texts.map(|text| text.map(Symbol::new)).collect())
+    }
+
+    #[inline(never)]
+    fn run(&self, input: &mut AvroCursor<'_>, texts: &mut BytesBuilder) -> Done {
+        let symbol = input.index(self.0.len(), "symbol")?;
+        match self.0.get(symbol) {
+            Some(Some(Symbol::Short(start, length))) => texts.push_short(start, *length),
+            Some(Some(Symbol::Long(text))) => texts.push(text.as_bytes()),
+            _ => {
+                let text = "a symbol that the reader's enum does not have, nor a default";
+                Err(incompatible(input, format_args!("{text}")))
+            }
+        }
+    }
+}
+
+impl Symbol {
+    fn new(text: &str) -> Self {
+        let mut start = [0; SHORT];
+        match start.get_mut(..text.len()) {
+            Some(place) => {
+                place.copy_from_slice(text.as_bytes());
+                Self::Short(start, text.len())
+            }
+            None => Self::Long(text.into()),
         }
     }
 }
@@ -334,11 +460,18 @@ fn time(micros: i64, input: &AvroCursor<'_>) -> Result<i64, Undecoded> {
 }
 
 #[cold]
-fn not_a_decimal(bytes: &[u8], input: &AvroCursor<'_>) -> Undecoded {
+fn not_a_decimal(bytes: &[u8], precision: u8, input: &AvroCursor<'_>) -> Undecoded {
     let length = bytes.len();
-    input.malformed(format_args!(
-        "{length} bytes that are no decimal of the column's width"
-    ))
+    if length == 0 {
+        return input.malformed(format_args!("0 bytes that are no decimal"));
+    }
+    // Damage elsewhere in the value comes first (`AvroStructs::decode`).
+    incompatible(
+        input,
+        format_args!(
+            "{length} bytes that are no decimal of {precision} digits; decode_as=\"json\" gives any"
+        ),
+    )
 }
 
 /// The text of a UUID.

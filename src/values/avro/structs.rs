@@ -95,7 +95,7 @@ impl Decoder for AvroStructs {
         };
         let bytes = value_bytes(body, writer)?;
         let mut input = AvroCursor::new(bytes);
-        let done = step.run(schemas, &mut input, column);
+        let done = step.run(&schemas, &mut input, column);
         match done.and_then(|()| input.end()) {
             // Damage comes before what the reader cannot read.
             Err(fault) if fault.cause() == Cause::Incompatible => {

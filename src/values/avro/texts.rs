@@ -239,7 +239,7 @@ impl Printer<'_> {
                 let left = self.input.left();
                 item(self)?;
                 if self.input.left() == left {
-                    self.input.empty_item()?;
+                    self.input.empty_item(1)?;
                 }
             }
         }

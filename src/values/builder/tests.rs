@@ -3,7 +3,7 @@ use std::sync::Arc;
 use arrow_array::{Array, Int32Array, ListArray, StringArray, StructArray, cast::AsArray};
 use arrow_schema::{DataType, Field, Fields};
 
-use super::Builder;
+use super::{Builder, SHORT};
 
 fn list_of_text() -> DataType {
     DataType::List(Arc::new(Field::new("item", DataType::Utf8, true)))
@@ -67,4 +67,23 @@ fn a_row_that_was_not_ended_is_removed() {
         assert_eq!(items.iter().flatten().collect::<Vec<_>>(), ["a", "bc", "d"]);
         assert_eq!(lists.value_offsets(), [0, 2, 2, 3]);
     }
+}
+
+#[test]
+fn repeated_values_are_those_before_the_last() {
+    let Builder::Bytes(mut texts) = Builder::try_new(&DataType::Utf8).unwrap() else {
+        panic!("text");
+    };
+    texts.push(b"a").unwrap();
+    for text in ["b", "c", "b", "", "a", "c", ""] {
+        let mut start = [b'x'; SHORT];
+        start[..text.len()].copy_from_slice(text.as_bytes());
+        texts.push_short(&start, text.len()).unwrap();
+    }
+    assert_eq!(texts.repeated(1), [0, 1, 3]);
+    assert_eq!(texts.repeated(5), [0_usize; 0]);
+    assert_eq!(texts.repeated(9), [0_usize; 0]);
+    let column = Builder::Bytes(texts).finish().unwrap();
+    let texts: Vec<_> = column.as_string::<i32>().iter().flatten().collect();
+    assert_eq!(texts, ["a", "b", "c", "b", "", "a", "c", ""]);
 }
