@@ -586,13 +586,15 @@ impl Builder {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
 fn refused(e: ArrowError) -> Error {
     Error::internal(format_args!("Arrow refused a column of values: {e}"))
 }
 
 /// Takes what was built; the next batch begins with room for as much.
 fn renewed<T>(built: &mut Vec<T>) -> Vec<T> {
-    let room = built.len().min(MOST_ROOM / mem::size_of::<T>().max(1));
+    let most = MOST_ROOM.checked_div(mem::size_of::<T>());
+    let room = built.len().min(most.unwrap_or_default());
     mem::replace(built, Vec::with_capacity(room))
 }
 

@@ -41,7 +41,7 @@ def _framed(schema_id: int, made: Made, value: Any) -> bytes:
 
 
 def _resolved(writer: Made, reader: Made, body: bytes) -> Any:
-    """What fastavro reads, or its error.
+    """Value that fastavro reads, or its error.
 
     Nothing where it stumbles over named types in unions, and for arrays and maps of other items, of which Java reads
     the empty ones.

@@ -23,8 +23,8 @@ SCHEMAS = pick(6, 100, 1_000)
 # Damages of each of the twelve values of a schema.
 DAMAGES = pick(12, 60, 200)
 SEED = random.SystemRandom().randrange(2**32)
-# Where fastavro goes on: odd booleans and numbers (Java takes some, too), negative indexes that count from the end in
-# Python, and what the types of columns cannot hold.
+# Faults that fastavro passes over: odd booleans and numbers (Java takes some, too), negative indexes that count from
+# the end in Python, and what the types of columns cannot hold.
 STRICTER = re.compile(
     r"boolean \d|beyond (32|64) bits|a number of more than|(branch|symbol) -|length -|a block of -"
     r"|no decimal|no time of a day|items without bytes|(too_large|invalid_utf8)"
@@ -46,7 +46,7 @@ def _damaged(rng: random.Random, body: bytes) -> bytes:
 
 
 def _witness(made: Made, body: bytes) -> Any:
-    """What fastavro reads; an error, also for bytes after the value."""
+    """Value that fastavro reads; an error, also for bytes after the value."""
     stream = io.BytesIO(body)
     try:
         value = fastavro.schemaless_reader(stream, made.base, None)

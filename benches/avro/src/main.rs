@@ -32,7 +32,7 @@ use kafkalog::{
     scan,
 };
 
-#[path = "../common/passes.rs"]
+#[path = "../../common/passes.rs"]
 mod passes;
 
 use passes::{chosen, on_processor};
