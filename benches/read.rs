@@ -103,6 +103,7 @@ fn range(folder: &Path) -> PartitionRange {
         start_offset: bases[i],
         end: None,
         map: KeptMap::default(),
+        version: None,
     });
     PartitionRange {
         segments: segments.collect(),

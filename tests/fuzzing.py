@@ -52,8 +52,6 @@ SEEDS = {
     "decompress": (),
     "index": ("*.index", "*.timeindex", "*.txnindex"),
     "tables": ("__*/*.log", "__*/*.checkpoint"),
-    "json": (),
-    "protobuf": (),
     "names": ("*checkpoint", "*.snapshot", "*.metadata", "*.properties"),
     "protobuf": (),
     "json": (),

@@ -14,8 +14,8 @@ use pyo3::prelude::*;
 
 use super::errors::into_py;
 use super::interrupt;
+use super::options::on_corrupt_of;
 use super::range::{PyPartitionRange, ranges_of};
-use super::reader::on_corrupt_of;
 use crate::api::decoding::{
     DecodeAs, DecodeRequest, Decoding, FoundSchemas, GivenSchema, OnUndecoded, ReaderSchema,
     SchemaFor, SchemaKind, SchemaSource, Side, find_schemas,

@@ -14,8 +14,8 @@ use pyo3::prelude::*;
 
 use super::errors::{into_py, of_read};
 use super::interrupt;
+use super::options::on_corrupt_of;
 use super::range::{PyPartitionRange, ranges_of};
-use super::reader::on_corrupt_of;
 use super::statistics::plain_sums;
 use crate::api::plan::{
     self as planning, ByPartition, Ending, IsolationLevel, NoIndexEntry, PartitionBounds,

@@ -14,6 +14,7 @@ mod interrupt;
 mod log;
 mod log_dirs;
 mod messages;
+mod options;
 mod partitioner;
 mod query;
 mod range;

@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use super::errors::of_read;
 use super::interrupt;
 use super::log::PyDirState;
-use super::reader::on_corrupt_of;
+use super::options::on_corrupt_of;
 use super::statistics::plain_sums;
 use crate::api::PartitionLog;
 use crate::api::rows::OnCorrupt;

@@ -20,6 +20,7 @@ use super::capsule;
 use super::decoding::PyDecoding;
 use super::errors::{into_py, of_read, way_on};
 use super::interrupt;
+use super::options::on_corrupt_of;
 use super::range::{PyPartitionRange, ranges_of};
 use crate::api::rows::{
     Column, ColumnOptions, HeaderBounds, Latest, Layout, LostRange, OnCorrupt, ReadOptions,
@@ -395,15 +396,4 @@ pub(super) fn scan_batch_ranges(
         check_crcs,
         on_corrupt: on_corrupt_of(on_corrupt)?,
     }))
-}
-
-/// Parses the action on damage.
-pub(super) fn on_corrupt_of(name: &str) -> PyResult<OnCorrupt> {
-    match name {
-        "raise" => Ok(OnCorrupt::Raise),
-        "skip" => Ok(OnCorrupt::Skip),
-        other => Err(PyValueError::new_err(format!(
-            "on_corrupt must be 'raise' or 'skip', not '{other}'"
-        ))),
-    }
 }

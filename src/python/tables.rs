@@ -7,7 +7,8 @@ use pyo3::prelude::*;
 
 use super::errors::{exceptions, into_py, of_read};
 use super::interrupt;
-use super::reader::{RecordStream, on_corrupt_of};
+use super::options::on_corrupt_of;
+use super::reader::RecordStream;
 use super::rows::{Partial, PyRows};
 use crate::api::Request;
 use crate::api::rows::lost_batch;

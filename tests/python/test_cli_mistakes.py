@@ -41,6 +41,8 @@ READS = {"PATH", "SOURCE", "FILE,..."}
 AS_KAFKA = {"dump"}
 # The exit code of a name that does not exist: grep's 1 says that nothing was found.
 NOT_THERE = {"grep": 2}
+# What has a command select folders, and not rows.
+OF_FOLDERS = {"transactions": ("--aborted",)}
 # What a command needs because the log dir has no metadata log, or because it needs one of two options.
 NEEDS = {
     "compact": ("--config", "cleanup.policy=compact"),
@@ -203,16 +205,14 @@ def test_a_file_url_is_a_local_path(command: str, tmp_path: Path, ask: Ask) -> N
 def selections(dests: set[str]) -> Iterator[tuple[str, str]]:
     for command in COMMANDS:
         for action in ACTIONS[command]:
-            # Those of dump and verify name a segment outside a log dir.
-            if action.dest in dests and action.option_strings and command not in {"dump", "verify"}:
+            # Those of dump and verify name a segment outside a log dir; those of groups, offsets that are not here.
+            if action.dest in dests and action.option_strings and command not in {"dump", "verify", "groups"}:
                 yield command, action.option_strings[-1]
 
 
 @pytest.mark.parametrize(("command", "option"), [*selections({"topic", "topics", "topic_pattern"})])
 def test_a_topic_that_does_not_exist(command: str, option: str, tmp_path: Path, ask: Ask) -> None:
-    # The only one that takes topics with another option.
-    more = ["--aborted"] if command == "transactions" else []
-    said = ask(*words(command, DATA, tmp_path / "out", option, "nope", *more))
+    said = ask(*words(command, DATA, tmp_path / "out", option, "nope", *OF_FOLDERS.get(command, ())))
     one_line(said, NOT_THERE.get(command, 1), *(["found: "] if option != "--topic-pattern" else []))
     assert not (tmp_path / "out").exists()
     assert said.out == ""
@@ -222,7 +222,7 @@ def test_a_topic_that_does_not_exist(command: str, option: str, tmp_path: Path, 
 def test_a_partition_that_does_not_exist(command: str, option: str, tmp_path: Path, ask: Ask) -> None:
     topic = [option for name, option in selections({"topic"}) if name == command]
     for named in ([], [topic[0], "orders"]) if topic and command != "cat" else ([topic[0], "orders"],):
-        said = ask(*words(command, DATA, tmp_path / "out", *named, option, "99"))
+        said = ask(*words(command, DATA, tmp_path / "out", *named, option, "99", *OF_FOLDERS.get(command, ())))
         one_line(said, NOT_THERE.get(command, 1), "found: ")
         assert not (tmp_path / "out").exists()
 

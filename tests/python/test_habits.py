@@ -189,12 +189,13 @@ def test_one_partition_that_may_not_be_read(tmp_path: Path) -> None:
     groups = Path(shutil.copytree(INTERNAL, tmp_path / "G"))
     denied = [logs / "ledger-0", groups / "__share_group_state-1", Path(shutil.copytree(OTHER, tmp_path / "D"))]
     plain = {
-        words[0]: call(*words, errors="replace").stdout for words in (["dump", ORDERS], ["grep", "-c", "item", ORDERS])
+        "dump": call("dump", ORDERS, errors="replace").stdout,
+        "grep": call("grep", "-c", "item", ORDERS).stdout,
     }
     for folder in denied:
         folder.chmod(0)
     try:
-        for words, code, shown in (
+        cases: tuple[tuple[list[str | Path], int, str], ...] = (
             (["dump", logs], 3, plain["dump"].splitlines()[1]),
             (["grep", "-c", "item", logs], 3, plain["grep"]),
             (["ls", logs], 3, "orders"),
@@ -207,7 +208,8 @@ def test_one_partition_that_may_not_be_read(tmp_path: Path) -> None:
             (["transactions", "--aborted", logs], 3, "LastStableOffset"),
             (["groups", groups], 1, "bulk-101"),
             (["report", logs, "-o", tmp_path / "r.html"], 1, ""),
-        ):
+        )
+        for words, code, shown in cases:
             done = without_rights(*words)
             assert done.returncode == code, (words, done.stdout, done.stderr)
             assert shown in done.stdout, (words, done.stdout)

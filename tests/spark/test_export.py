@@ -245,7 +245,7 @@ def test_a_task_that_still_runs_does_not_find_the_folder(tmp_path: Path, monkeyp
 def test_attempts_do_not_share_a_file(tmp_path: Path) -> None:
     """Two attempts of a task, at the same time or one after the other."""
     (split,) = plan_splits(parse({"path": str(DATA), "subscribe": "orders"}))
-    told = [next(exporter._write_splits(str(tmp_path), "parquet", [(0, split)])).to_pylist()[0] for _ in range(2)]
+    told = [next(exporter._write_splits(str(tmp_path), "parquet", (), [(0, split)])).to_pylist()[0] for _ in range(2)]
     assert told[0]["name"] != told[1]["name"]
     assert {file.name for file in tmp_path.iterdir()} == {each["name"] for each in told}
     assert [each["rows"] for each in told] == [880, 880]
@@ -262,7 +262,7 @@ def test_a_torn_tail_of_the_active_segment_ends_the_log_for_a_task(tmp_path: Pat
         file.seek(0, os.SEEK_END)
         file.write(torn)
     (split,) = plan_splits(parse({"path": str(folder)}))
-    (told,) = next(exporter._write_splits(str(out), "parquet", [(0, split)])).to_pylist()
+    (told,) = next(exporter._write_splits(str(out), "parquet", (), [(0, split)])).to_pylist()
     assert told["rows"] == pq.read_metadata(out / told["name"]).num_rows == 880
 
 
