@@ -35,7 +35,7 @@ class TieredCase:
 
     @cached_property
     def about(self) -> dict[str, Any]:
-        """What Aiven's case says of itself, or the broker's."""
+        """Answers that belong to a case, Aiven's or the broker's."""
         own = self.expected / "aiven.json"
         found: dict[str, Any] = json.loads((own if own.exists() else self.expected / "case.json").read_text())
         return found

@@ -175,7 +175,7 @@ impl Request {
         }
     }
 
-    /// What was skipped as damaged to plan it.
+    /// Ranges that planning skipped as damaged.
     fn lost(&self) -> Vec<LostRange> {
         match self {
             Self::Records { columns, .. } => {

@@ -33,7 +33,7 @@ impl DataKey {
         })
     }
 
-    /// What `sealed` was before it was encrypted.
+    /// Plaintext of `sealed`.
     ///
     /// # Errors
     /// `CorruptRecord` where key, additional data or bytes are not those of the encryption.

@@ -31,7 +31,7 @@ def _case(side: str) -> typed_cases.Case:
 
 
 def _read(side: str) -> list[Any]:
-    """What the witnesses read with the reader schema."""
+    """Answers of the witnesses under the reader schema."""
     case = _case(side)
     schema = AvroSchema(case.texts(case.schemas[f"key-record-{side}", 1]))
     return [schema.value(row["read"]) if "read" in row else None for row in case.rows]

@@ -130,7 +130,7 @@ def test_rows_are_those_of_arrow(seed: int, logs: LogDataset) -> None:
 
 
 def test_engines_build_no_rows_that_are_not_found(logs: LogDataset) -> None:
-    """What the search leaves out is counted as skipped."""
+    """Rows that the search leaves out are counted as skipped."""
     wanted = ROWS.filter(KEY == b"key-20").num_rows
 
     def counted() -> int:

@@ -252,7 +252,7 @@ assert logs.head(3).num_rows == 3
 @pytest.mark.parametrize("engine", _EARLY_END)
 @pytest.mark.parametrize("_", range(tiers.pick(1, 5, 20)))
 def test_process_ends_after_a_query_that_stopped_early(engine: str, _: int) -> None:
-    """A scanner of Arrow goes on in its threads; one that called Python at its end crashed the process."""
+    """Threads of Arrow's scanner outlive the query; one that called Python at exit crashed the process."""
     pytest.importorskip(engine)
     code = 'import sys, kafkalog\nlogs = kafkalog.dataset(sys.argv[1], "orders", batch_rows=1)\n' + _EARLY_END[engine]
     done = subprocess.run(

@@ -99,7 +99,7 @@ def check(case: TieredCase, path: Path | None, *, alone: bool = False) -> None:
 
 
 def check_offsets(log: kafkalog.PartitionLog, answers: dict[str, Any], end: int) -> None:
-    """Where the log begins, and which offsets times have, as far as the log reaches."""
+    """The log's start, and offsets by time, as far as the log reaches."""
     assert log.log_start_offset == answers["earliest"]
     for each in answers["times"]:
         if each["offset"] < end and (each["offset"] >= 0 or end == answers["latest"]):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Verified = Literal["default", "all", "headers", "none"]
-"""What ``verify`` reads: every byte, headers and indexes, or nothing; by default every byte of small logs."""
+"""Reading mode of ``verify``: every byte, headers and indexes, or nothing; by default every byte of small logs."""
 
 # So many bytes of logs are read in a second or two; of more, what takes no longer for being large.
 _SMALL = 1 << 30

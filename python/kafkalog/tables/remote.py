@@ -66,7 +66,7 @@ def remote_segments(
         source                 string               where the above is from: ``metadata``, ``manifest``, ``listing``
         bytes                  int64                bytes of its log before compression; null where nothing tells
         isChosen               bool                 whether it serves offsets of the log
-        reason                 string               why it does not; of a chosen one what is wrong with it, if anything
+        reason                 string               why it does not; of a chosen one its defects, if any
         ====================== ==================== ===================================================================
 
         The metadata of the table's schema has records that cannot be applied, under ``kafkalog.notes``.

@@ -1,4 +1,4 @@
-"""Which copy of a segment serves which offsets, by the rules of Kafka's broker.
+"""Choice of the copy of a segment that serves an offset, by the rules of Kafka's broker.
 
 For an offset, its leader epoch comes from the lineage, the leader epochs of the log. Of the finished copies that have
 it, the one that begins last at or before the offset serves it, up to where the next one begins or the epoch ends.
@@ -130,7 +130,7 @@ def _why_not(segment: RemoteSegment, lineage: Sequence[tuple[int, int]], runs: S
         if bounds is None:
             return f"of a history that was lost: the log has no leader epoch {epoch}"
         if bounds[1] is not None and segment.end_in_epoch(epoch) >= bounds[1]:
-            return f"of a history that was lost: leader epoch {epoch} ends at {bounds[1]}, this copy goes on to {last}"
+            return f"of a history that was lost: leader epoch {epoch} ends at {bounds[1]}, this copy ends at {last}"
         if last < bounds[0] and epoch == lineage[0][0]:
             # Leader epochs are forgotten below the log start.
             return f"below offset {bounds[0]}, where the log starts"

@@ -44,7 +44,7 @@ _ADVICE = {
 
 
 class Cost(NamedTuple):
-    """What verifying reads.
+    """Objects that verifying reads.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""How the objects of a tier are named, and what their bytes are: one small class for each plugin of Kafka's.
+"""Names and contents of a tier's objects: one small class for each plugin of Kafka's.
 
 A remote storage manager (KIP-405) copies the files of a segment to wherever it likes. :class:`RemoteLayout` says where
 that is; subclass it for a plugin of your own.
@@ -36,7 +36,7 @@ class WrongSizeError(CorruptRecordError):
 
 
 class ObjectName(NamedTuple):
-    """What the key of an object says.
+    """Facts in the key of an object.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class ObjectName(NamedTuple):
 
 
 class SegmentFacts(NamedTuple):
-    """What the tier itself says about a segment, for instance in a manifest.
+    """Facts that the tier itself holds about a segment, for instance in a manifest.
 
     Attributes
     ----------
@@ -151,7 +151,7 @@ def read_range(store: ObjectStore, each: ObjectInfo, start: int, length: int) ->
 
 
 class RemoteLayout:
-    r"""Where a plugin puts the files of a segment. Subclass it for a plugin that kafkalog does not know.
+    r"""Layout in which a plugin stores the files of a segment. Subclass it for a plugin that kafkalog does not know.
 
     :meth:`parse` is all that a layout needs whose objects are the segment's files as they are. One that stores them in
     another way also overrides :meth:`open`; one that describes segments, :meth:`describe`.
@@ -181,12 +181,12 @@ class RemoteLayout:
         raise NotImplementedError
 
     def describe(self, store: ObjectStore, stored: StoredSegment) -> SegmentFacts | None:  # noqa: ARG002
-        """Return what the tier says about a segment; None where it says no more than names.
+        """Return the tier's facts about a segment; None where it has names alone.
 
         Raises
         ------
         CorruptRecordError
-            If what is there cannot be true.
+            If the tier contradicts itself.
         """
         return None
 

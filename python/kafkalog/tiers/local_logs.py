@@ -59,7 +59,7 @@ class LocalLogs:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no log dir at all."""
+        """True without any log dir."""
         return not self.log_dirs
 
     def _add(self, path: str) -> None:

@@ -46,7 +46,7 @@ _NEXT = {
 
 @dataclass
 class RemoteMetadata:
-    """What the topic says.
+    """State of the topic.
 
     Attributes
     ----------

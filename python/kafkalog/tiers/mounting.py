@@ -30,7 +30,7 @@ _MOUNTED: dict[str, _Arguments] = {}
 
 
 class _Arguments(NamedTuple):
-    """What a tier is opened with, for one log dir of perhaps several."""
+    """Arguments that open a tier, for one log dir of perhaps several."""
 
     log_dirs: tuple[str, ...]
     number: int

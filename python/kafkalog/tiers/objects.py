@@ -42,7 +42,7 @@ class ObjectInfo(NamedTuple):
 
 
 class ObjectStore(Protocol):
-    """What lists and reads objects; as the stores of ``kafkalog.storage`` do."""
+    """A store that lists and reads objects, as those of ``kafkalog.storage`` do."""
 
     def list(self, prefix: str, recursive: bool) -> tuple[list[ObjectInfo], list[str], int]:  # noqa: FBT001
         """Return the objects below a prefix that is empty or ends with a slash, folders not entered, and requests."""

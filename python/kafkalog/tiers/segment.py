@@ -17,7 +17,7 @@ STATES = (STARTED, FINISHED, DELETING, DELETED)
 
 
 class Fault(NamedTuple):
-    """What is wrong with the objects of a segment.
+    """Defects of a segment's objects.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class RemoteSegment:
     stored : StoredSegment or None
         Its objects.
     fault : Fault or None
-        What is wrong with its objects.
+        Defects of its objects.
     reason : str or None
         Why it serves nothing.
     """
@@ -76,7 +76,7 @@ class RemoteSegment:
 
     @property
     def place(self) -> tuple[str, int, str]:
-        """What tells it from others."""
+        """Its identity."""
         return self.topic_id, self.partition, self.segment_id
 
     def end_in_epoch(self, epoch: int) -> int:

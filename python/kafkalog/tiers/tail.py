@@ -1,4 +1,4 @@
-"""What a segment itself says where neither metadata nor a manifest does: its last offset, and its leader epochs."""
+"""Last offset and leader epochs of a segment, from its own bytes, without metadata or manifest."""
 
 from __future__ import annotations
 

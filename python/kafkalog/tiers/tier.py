@@ -102,7 +102,7 @@ class Tier:
         return made
 
     def _check(self, segments: list[RemoteSegment]) -> None:
-        """Complete what is known of the segments that may serve reads, and find what is wrong with them."""
+        """Complete the facts about segments that may serve reads, and find their defects."""
         for each in segments:
             if each.reason is None and each.state not in (FINISHED, None):
                 each.reason = _WHY.get(each.state or "")

@@ -95,7 +95,7 @@ def with_tier(
     headers_only: bool = False,
     announce: Callable[[str], None] | None = None,
 ) -> pa.Table:
-    """Return findings and those about a tier; ``announce`` is told what verifying it will read, before it is read."""
+    """Return findings and those about a tier; ``announce`` gets the cost of verifying it, before anything is read."""
     import pyarrow as pa
 
     from kafkalog.tiers.findings import cost, findings

@@ -97,7 +97,7 @@ impl RecordSearch {
         self.fields
     }
 
-    /// Whether the records that do not match are wanted.
+    /// Inverts the search: records that do not match are wanted.
     pub(crate) const fn is_inverted(&self) -> bool {
         self.is_inverted
     }
