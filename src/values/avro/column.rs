@@ -72,14 +72,14 @@ pub(super) fn width(schema: &AvroSchema, id: TypeId) -> Result<usize, Undecoded>
     Ok(row_width(&data_type))
 }
 
-/// Bytes that a row takes whatever its value.
+/// Bytes that a row takes whatever its value; one for each column without any, which takes time.
 fn row_width(data_type: &DataType) -> usize {
     match data_type {
         DataType::FixedSizeBinary(width) => usize::try_from(*width).unwrap_or_default(),
         DataType::Struct(fields) => fields.iter().fold(1, |sum: usize, field| {
             sum.saturating_add(row_width(field.data_type()))
         }),
-        DataType::Null => 0,
+        DataType::Null => 1,
         other => other.primitive_width().unwrap_or(4),
     }
 }

@@ -15,6 +15,8 @@ use super::schema::{AvroField, AvroKind, AvroLogical, AvroName, AvroSchema, Avro
 
 /// Most bytes of a schema with its references.
 const MAX_TEXT: usize = 16 << 20;
+/// Most characters of a reason.
+const MAX_REASON: usize = 400;
 /// Deepest JSON: three levels for each record in a record, and some to spare.
 const MAX_NESTING: usize = 256;
 
@@ -23,7 +25,13 @@ type Parsed<T> = Result<T, Undecoded>;
 /// The fault of a text that cannot be used.
 #[cold]
 pub(super) fn bad(text: std::fmt::Arguments<'_>) -> Undecoded {
-    Undecoded::new(Cause::BadSchema, format_args!("Avro schema: {text}"))
+    let mut text = format!("Avro schema: {text}");
+    // Names may be as long as the schema.
+    if let Some((end, _)) = text.char_indices().nth(MAX_REASON) {
+        text.truncate(end);
+        text.push_str("...");
+    }
+    Undecoded::new(Cause::BadSchema, text)
 }
 
 /// Parses a schema after those that it refers to.
