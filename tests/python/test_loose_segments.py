@@ -121,10 +121,9 @@ def test_topic_and_partition_are_those_that_are_named_else_null(
 
 
 def test_names_that_no_segment_takes_are_refused() -> None:
-    for command in (("verify", LOG_DIR), ("dump", "--files", SEGMENT)):
-        said = call(*command, "-t", "orders")
-        assert (said.returncode, said.stdout) == (2, "")
-        assert "for a segment outside a partition's folder" in said.stderr
+    said = call("dump", "--files", SEGMENT, "-t", "orders")
+    assert (said.returncode, said.stdout) == (2, "")
+    assert "for a segment outside a partition's folder" in said.stderr
 
 
 def test_a_dataset_filters_and_pickles_what_lies_outside_a_log_dir(tmp_path: Path) -> None:
