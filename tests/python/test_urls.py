@@ -57,8 +57,8 @@ def path_parameters() -> Iterator[tuple[str, Callable[..., Any], str]]:
         for parameter in inspect.signature(call).parameters.values():
             is_path = any(kind in str(parameter.annotation) for kind in _KINDS)
             is_option = name.startswith("spark.") and parameter.name in _SPARK
-            # A ring of keys is a mapping to files.
-            is_path = is_path and parameter.name != "keyring"
+            # A ring of keys is a mapping to files; a tier may lie in a bucket, which its own tests read.
+            is_path = is_path and parameter.name not in {"keyring", "remote"}
             if (is_path or is_option) and not name.endswith(".__init__"):
                 yield name, call, parameter.name
 
@@ -78,7 +78,12 @@ CASES = [
     for case in path_parameters()
     if not takes_stores(case[1], case[2]) and not is_of_spark(case[0], case[2])
 ]
-READERS = [pytest.param(*case[:2], id=case[0]) for case in path_parameters() if takes_stores(case[1], case[2])]
+READERS = [
+    pytest.param(*case[:2], id=case[0])
+    for case in path_parameters()
+    # Segments in a tier are asked for beside the tier, as its own tests do.
+    if takes_stores(case[1], case[2]) and case[0] != "tables.remote_segments"
+]
 
 
 def arguments(name: str, call: Callable[..., Any], folder: Path) -> dict[str, Any]:
