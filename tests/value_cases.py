@@ -3,7 +3,7 @@
 A line is a schema (`schema`: its number, `text`, `references`: pairs of name and text) or a payload (`writer` and
 `reader`: numbers of schemas; `message`: indexes; `body` in base64; members of the corpus: `value`, `json`, ...).
 
-    python3 tests/value_cases.py PROTOBUF|JSON /work/shared/corpus/typed OUT.jsonl [ROWS OF A PARTITION]
+    python3 tests/value_cases.py PROTOBUF|JSON ../shared/corpus/typed OUT.jsonl [ROWS OF A PARTITION]
 """
 
 from __future__ import annotations

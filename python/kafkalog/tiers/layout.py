@@ -6,6 +6,7 @@ that is; subclass it for a plugin of your own.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -150,7 +151,7 @@ def read_range(store: ObjectStore, each: ObjectInfo, start: int, length: int) ->
     return data
 
 
-class RemoteLayout:
+class RemoteLayout(ABC):
     r"""Layout in which a plugin stores the files of a segment. Subclass it for a plugin that kafkalog does not know.
 
     :meth:`parse` is all that a layout needs whose objects are the segment's files as they are. One that stores them in
@@ -170,15 +171,15 @@ class RemoteLayout:
     # How the source of a segment's facts is called: by names alone, or by what describe() reads.
     source = "listing"
 
+    @abstractmethod
     def parse(self, key: str) -> ObjectName | None:
-        """Return what the key of an object says; None for an object that is of no segment.
+        """Return the facts in an object's key; None for an object that is of no segment.
 
         Parameters
         ----------
         key : str
             The key below the remote root.
         """
-        raise NotImplementedError
 
     def describe(self, store: ObjectStore, stored: StoredSegment) -> SegmentFacts | None:  # noqa: ARG002
         """Return the tier's facts about a segment; None where it has names alone.

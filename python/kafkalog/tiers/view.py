@@ -31,7 +31,7 @@ _CLEAN = ".kafka_cleanshutdown"
 
 
 class TierReadError(OSError):
-    """An object that cannot be read; ``kind`` tells the core what became of it."""
+    """An object that cannot be read; ``kind`` is the failure, in the core's words."""
 
     def __init__(self, text: str, kind: str = "other") -> None:
         super().__init__(text)
