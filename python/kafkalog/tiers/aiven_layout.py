@@ -70,6 +70,7 @@ class AivenLayout(RemoteLayout):
     """
 
     source = "manifest"
+    required = ("log", "indexes", "manifest")
 
     def __init__(self, keyring: Mapping[str, StrPath] | None = None) -> None:
         self._keyring = {name: str(path) for name, path in (keyring or {}).items()}
@@ -81,19 +82,7 @@ class AivenLayout(RemoteLayout):
         if found is None:
             return None
         kind = found["kind"]
-        return ObjectName(
-            found["topic"],
-            found["topic_id"],
-            int(found["partition"]),
-            found["segment_id"],
-            int(found["start"]),
-            "manifest" if kind == "rsm-manifest" else kind,
-        )
-
-    def missing(self, stored: StoredSegment) -> str | None:
-        """Return what is missing to a whole copy."""
-        lacks = [each for each in ("log", "indexes", "manifest") if each not in stored.objects]
-        return f"no {' and no '.join(lacks)}" if lacks else None
+        return ObjectName.of(found.groupdict(), "manifest" if kind == "rsm-manifest" else kind)
 
     def describe(self, store: ObjectStore, stored: StoredSegment) -> SegmentFacts | None:
         """Return what the manifest says; None without one."""

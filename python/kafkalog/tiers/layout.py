@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from kafkalog.errors import CorruptRecordError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from kafkalog.tiers.objects import ObjectInfo, ObjectStore
 
@@ -62,6 +62,12 @@ class ObjectName(NamedTuple):
     segment_id: str
     start_offset: int | None
     kind: str
+
+    @classmethod
+    def of(cls, found: Mapping[str, str], kind: str) -> ObjectName:
+        """Return the name whose parts were found in a key."""
+        ids = found["topic"], found["topic_id"], int(found["partition"]), found["segment_id"]
+        return cls(*ids, int(found["start"]), kind)
 
 
 class SegmentFacts(NamedTuple):
@@ -170,6 +176,8 @@ class RemoteLayout(ABC):
 
     # How the source of a segment's facts is called: by names alone, or by what describe() reads.
     source = "listing"
+    # The kinds of objects that a whole copy has.
+    required: tuple[str, ...] = ("log", "index", "timeindex")
 
     @abstractmethod
     def parse(self, key: str) -> ObjectName | None:
@@ -208,7 +216,7 @@ class RemoteLayout(ABC):
 
     def missing(self, stored: StoredSegment) -> str | None:
         """Return what is missing to a whole copy, as far as names tell; None if it is whole."""
-        lacks = [kind for kind in ("log", "index", "timeindex") if kind not in stored.objects]
+        lacks = [kind for kind in self.required if kind not in stored.objects]
         return f"no {' and no '.join(lacks)}" if lacks else None
 
     def group(self, objects: Iterable[ObjectInfo]) -> dict[tuple[str, int, str], StoredSegment]:
