@@ -218,6 +218,10 @@ def test_every_option_is_tried() -> None:
         # Of stores: tests/python/test_storage.py.
         "storage_options",
         "filesystem",
+        # Of tiers: tests/python/test_tiered_reads.py.
+        "remote",
+        "remote_layout",
+        "keyring",
     }
 
 

@@ -155,7 +155,6 @@ def test_an_id_that_is_not_in_the_partitions_that_are_here() -> None:
     ("words", "said"),
     [
         (["groups", *GROUPS, "--state", "--members"], "not allowed with argument"),
-        (["transactions", *GROUPS, "--topic", "t"], "--topic is for --aborted"),
         (["groups"], "the following arguments are required: PATH"),
     ],
 )

@@ -12,17 +12,20 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import corpus
 import documents
 import kafkalog
 from kafkalog.cli._commands import COMMANDS
 from kafkalog.cli.help import GUIDES
 from kafkalog.cli.main import main
 from kafkalog.schema import RECORD_COLUMNS
+from s3_server import S3Server
 
 pytestmark = [pytest.mark.release, pytest.mark.full]
 
@@ -33,7 +36,9 @@ def documents_with(*, spark: bool) -> list[str]:
     return [name for name in DOCUMENTS if documents.python(name, spark=spark)]
 
 
-@pytest.mark.parametrize("document", [name for name in documents_with(spark=False) if name != "engines"])
+@pytest.mark.parametrize(
+    "document", [name for name in documents_with(spark=False) if name not in {"engines", "object-stores"}]
+)
 def test_python_examples_run(document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the order of the document: later examples use what earlier ones import."""
     documents.own_folders(tmp_path)
@@ -42,6 +47,35 @@ def test_python_examples_run(document: str, tmp_path: Path, monkeypatch: pytest.
     names: dict[str, object] = {}
     for code in documents.python(document, spark=False):
         exec(compile(documents.filled_in(code, tmp_path), document, "exec"), names)  # noqa: S102 - the examples themselves
+
+
+def test_object_store_examples_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a server here, whose address and keys are put beside the region."""
+    server = S3Server(bucket="backups")
+    try:
+        server.put_folder(corpus.GOLDEN / "clean-restarts" / "data-1", "kafka-logs/")
+        for name in ("KEY_ID", "SECRET", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            monkeypatch.setenv(name, "any")
+        here = f'"aws_allow_http": "true", "aws_endpoint_url": "{server.endpoint}", "aws_region": '
+        address = server.endpoint.removeprefix("http://")
+        handed_over = f'S3FileSystem(scheme="http", endpoint_override="{address}", region='
+        rows: list[int] = []
+        names: dict[str, object] = {"rows": rows}
+        for code in documents.python("object-stores", spark=False):
+            there = code.replace('"aws_region": ', here).replace("S3FileSystem(region=", handed_over)
+            assert there != code
+            # What the last line reads.
+            *before, last = there.rstrip().split("\n")
+            exec("\n".join([*before, f"found = {last}"]), names)  # noqa: S102 - the examples themselves
+            found: Any = names["found"]
+            rows.append(found.num_rows if isinstance(found, pa.Table) else found.read_all().num_rows)
+        (listing,) = documents.blocks("object-stores", "sh")
+        options = f"--storage-option aws_allow_http=true --storage-option aws_endpoint_url={server.endpoint}"
+        shown = shell(f"{listing.rstrip()} {options}\n", Path(), documents.ROOT)
+    finally:
+        server.close()
+    assert rows == [880, kafkalog.read_table(corpus.GOLDEN / "clean-restarts" / "data-1").num_rows]
+    assert re.search(r"^orders +0 +live ", shown, re.MULTILINE)
 
 
 FIRST, *RECIPES = documents.python("engines", spark=False)
@@ -147,6 +181,8 @@ def test_shell_blocks_are_these() -> None:
         "shell": 3,
         "tables": 1,
         "typed": 2,
+        "object-stores": 1,
+        "tiered": 1,
     }
 
 

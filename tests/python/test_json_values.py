@@ -29,6 +29,11 @@ def _cases() -> list[Case]:
 @pytest.mark.parametrize("form", ["json", "struct"])
 @pytest.mark.parametrize("case", _cases(), ids=str)
 def test_value_is_what_python_reads(case: Case, form: Any) -> None:
+    if form == "struct" and not any(row.get("reader") for row in case.rows):
+        # Schemas under the names of records alone.
+        with pytest.raises(ValueError, match='decode_as="json", which serves several record types'):
+            kafkalog.read_table(case.folder / "data-0", case.topic, decode=case.side)  # type: ignore[arg-type]
+        return
     table = kafkalog.read_table(
         case.folder / "data-0",
         case.topic,
@@ -47,7 +52,8 @@ def test_value_is_what_python_reads(case: Case, form: Any) -> None:
             assert error.split()[0].rstrip(":") in row.get("errors", [row["error"]]), (row, error)
         elif error is not None:
             # Text that does not fit the schema, which registries do not check.
-            assert (form, case.topic, value) == ("struct", "j-odd", None), (row, error)
+            assert (form, value) == ("struct", None)
+            assert case.topic == "j-odd" or "half of a surrogate pair" in error, (row, error)
         elif pa.types.is_string(kind):
             # As a column of structs has no null of its own, nor has one of text that stands for it.
             assert value == (None if (form, row["text"].strip()) == ("struct", "null") else row["text"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -67,6 +68,13 @@ def test_json_is_what_the_witnesses_read(case: Case) -> None:
             assert schema_id == row["id"]
 
 
+def _most_digits(value: Any) -> int:
+    """Digits of the longest text of digits in a witness's JSON."""
+    return max(
+        (len(digits) for digits in re.findall(r"\d+", re.sub(r"(\d)\.(\d)", r"\1\2", json.dumps(value)))), default=0
+    )
+
+
 @pytest.mark.parametrize("case", _cases(), ids=str)
 def test_struct_is_what_the_witnesses_read(case: Case) -> None:
     rows = case.rows
@@ -85,7 +93,11 @@ def test_struct_is_what_the_witnesses_read(case: Case) -> None:
     errors: list[Any] = table[f"{case.side}Error"].to_pylist()
     for row, value, error in zip(rows, found, errors, strict=True):
         if "read" in row:
-            if "nesting" not in (error or "") and "deep" not in (error or ""):
+            if (beyond := re.search(r"no decimal of (\d+) digits", error or "")) is not None:
+                # Java and fastavro read more digits than the type says; a column cannot hold them.
+                assert value is None
+                assert _most_digits(row["read"]) > int(beyond[1]), (row, error)
+            elif "nesting" not in (error or "") and "deep" not in (error or ""):
                 assert error is None, row
                 assert same(value, schema.value(row["read"])), (row, value)
         elif case.topic == "poison-skipped" and value is not None:
