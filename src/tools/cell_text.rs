@@ -7,7 +7,7 @@
 //! | decimal | string with all digits |
 //! | text | string |
 //! | bytes | string, base64 |
-//! | date, time, timestamp | string, ISO 8601; a number where that has no form |
+//! | date, time, timestamp | string, ISO 8601, timestamps with milliseconds or more; a number where that has no form |
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -18,7 +18,7 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, ArrowPrimitiveType, OffsetSizeTrait};
 use arrow_schema::{DataType, TimeUnit};
-use chrono::{DateTime, Datelike, NaiveDate, NaiveTime, TimeDelta};
+use chrono::{DateTime, Datelike, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, Timelike};
 
 use crate::format::put::Put;
 use crate::tables::json::{put_base64_string, put_text_string};
@@ -144,7 +144,7 @@ fn put_known(array: &dyn Array, row: usize, to: &mut Vec<u8>) -> Option<()> {
             let zone = if zone.is_some() { "Z" } else { "" };
             let time = time.map(|time| time.naive_utc());
             match time.filter(|time| is_plain_year(time.date())) {
-                Some(time) => put_plain(&format!("{}T{}{zone}", time.date(), time.time()), to),
+                Some(time) => put_time(time, zone, to),
                 None => number.put(to),
             }
         }
@@ -226,6 +226,37 @@ fn put_plain(text: &str, to: &mut Vec<u8>) {
 /// ISO 8601 writes these with four digits.
 fn is_plain_year(date: NaiveDate) -> bool {
     (1..=9999).contains(&date.year())
+}
+
+/// ISO 8601 with milliseconds, and with more digits where there are some.
+fn put_time(time: NaiveDateTime, zone: &str, to: &mut Vec<u8>) {
+    let digits = |number: u32, width: usize, to: &mut Vec<u8>| {
+        let begin = to.len();
+        u64::from(number).put(to);
+        while to.len() < begin.saturating_add(width) {
+            to.insert(begin, b'0');
+        }
+    };
+    let nanos = time.nanosecond();
+    let (fraction, width) = match nanos {
+        _ if nanos.is_multiple_of(1_000_000) => (nanos / 1_000_000, 3),
+        _ if nanos.is_multiple_of(1_000) => (nanos / 1_000, 6),
+        _ => (nanos, 9),
+    };
+    for (before, number, width) in [
+        (b'"', time.year().unsigned_abs(), 4),
+        (b'-', time.month(), 2),
+        (b'-', time.day(), 2),
+        (b'T', time.hour(), 2),
+        (b':', time.minute(), 2),
+        (b':', time.second(), 2),
+        (b'.', fraction, width),
+    ] {
+        to.push(before);
+        digits(number, width, to);
+    }
+    zone.put(to);
+    to.push(b'"');
 }
 
 fn put_time_of_day(number: i64, nanos: i64, to: &mut Vec<u8>) {

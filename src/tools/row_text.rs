@@ -4,14 +4,11 @@
 //! are not UTF-8 are null, and base64 in a field or column of their own: `valueBase64` for `value`.
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{
-    Int8Type, Int16Type, Int32Type, Int64Type, TimestampMillisecondType, UInt32Type,
-};
+use arrow_array::types::{Int8Type, Int16Type, Int32Type, Int64Type, UInt32Type};
 use arrow_array::{
     Array, ArrayRef, BooleanArray, ListArray, RecordBatch, StringArray, StructArray,
 };
 use arrow_schema::DataType;
-use chrono::{DateTime, Datelike, Timelike};
 
 use super::cell_text::{can_show, put_cell};
 use super::record_cells::put_payload;
@@ -87,8 +84,6 @@ enum Cells<'a> {
     Bytes(&'a ArrayRef, Box<dyn Fn(usize) -> &'a [u8] + 'a>),
     Text(&'a ArrayRef, Box<dyn Fn(usize) -> &'a str + 'a>),
     Number(&'a ArrayRef, Box<dyn Fn(usize) -> i64 + 'a>),
-    /// Milliseconds since the epoch.
-    Time(&'a ArrayRef, Box<dyn Fn(usize) -> i64 + 'a>),
     Flag(&'a BooleanArray),
     Json(&'a StringArray),
     Headers(&'a ListArray, Box<Cells<'a>>, Box<Cells<'a>>),
@@ -125,9 +120,6 @@ impl<'a> Cells<'a> {
         if let Some(found) = array.as_primitive_opt::<UInt32Type>() {
             return Some(Self::Number(array, Box::new(|row| found.value(row).into())));
         }
-        if let Some(found) = array.as_primitive_opt::<TimestampMillisecondType>() {
-            return Some(Self::Time(array, Box::new(|row| found.value(row))));
-        }
         if let Some(flags) = array.as_boolean_opt() {
             return Some(Self::Flag(flags));
         }
@@ -149,7 +141,6 @@ impl<'a> Cells<'a> {
             Self::Bytes(array, _)
             | Self::Text(array, _)
             | Self::Number(array, _)
-            | Self::Time(array, _)
             | Self::Other(array) => array.is_null(row),
             Self::Flag(array) => array.is_null(row),
             Self::Json(array) => array.is_null(row),
@@ -179,11 +170,6 @@ impl<'a> Cells<'a> {
             Self::Other(array) => put_cell(array, row, to),
             Self::Text(_, value) => put_text_string(value(row), to),
             Self::Number(_, value) => value(row).put(to),
-            Self::Time(_, value) => {
-                to.push(b'"');
-                put_time(value(row), to);
-                to.push(b'"');
-            }
             Self::Flag(flags) => flags.value(row).put(to),
             Self::Json(text) => text.value(row).put(to),
             Self::Headers(lists, keys, values) => {
@@ -236,7 +222,6 @@ impl<'a> Cells<'a> {
             Self::Bytes(_, value) => put_base64(value(row), cell),
             Self::Text(_, value) => value(row).put(cell),
             Self::Json(text) => text.value(row).put(cell),
-            Self::Time(_, value) => put_time(value(row), cell),
             Self::Number(..) | Self::Flag(_) => return self.put_json(row, as_text, to),
             Self::Other(array) => {
                 put_cell(array, row, cell);
@@ -267,33 +252,4 @@ impl<'a> Cells<'a> {
         }
         to.push(b'"');
     }
-}
-
-/// A time as ISO 8601 in UTC with milliseconds; bare milliseconds for years that ISO 8601 does not write with four digits.
-fn put_time(millis: i64, to: &mut Vec<u8>) {
-    let time = DateTime::from_timestamp_millis(millis).map(|time| time.naive_utc());
-    let Some(time) = time.filter(|time| (1..=9999).contains(&time.year())) else {
-        return millis.put(to);
-    };
-    let digits = |number: u32, width: usize, to: &mut Vec<u8>| {
-        let begin = to.len();
-        u64::from(number).put(to);
-        while to.len() < begin.saturating_add(width) {
-            to.insert(begin, b'0');
-        }
-    };
-    digits(time.year().unsigned_abs(), 4, to);
-    to.push(b'-');
-    digits(time.month(), 2, to);
-    to.push(b'-');
-    digits(time.day(), 2, to);
-    to.push(b'T');
-    digits(time.hour(), 2, to);
-    to.push(b':');
-    digits(time.minute(), 2, to);
-    to.push(b':');
-    digits(time.second(), 2, to);
-    to.push(b'.');
-    digits(time.nanosecond() / 1_000_000, 3, to);
-    to.push(b'Z');
 }

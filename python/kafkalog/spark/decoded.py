@@ -166,14 +166,31 @@ def converted(array: Any, kind: Any) -> pa.Array[Any]:
     if has.is_timestamp(own):
         times, factor = array.cast(pa.int64()), _MICROS.get(own.unit, 0)
         if own.unit == "ns":
-            # Nanoseconds are cut off.
-            return array.cast(kind, safe=False)  # type: ignore[no-any-return]
+            # The microsecond in which it lies (`DateTimeUtils.nanosToMicros`). pc.floor_temporal overflows.
+            micros = pc.divide(times, 1000)
+            is_beyond = pc.greater(pc.multiply(micros, 1000), times)
+            return pc.subtract(micros, is_beyond.cast(pa.int64())).cast(kind)  # type: ignore[no-any-return]
         if factor:
             most: Any = _MAX_INT64 // factor
             fits = pc.less_equal(pc.abs(times), most)
             array = pc.if_else(fits, array, pa.scalar(None, own))
         return array.cast(kind)  # type: ignore[no-any-return]
+    if has.is_decimal256(own) and has.is_string(kind):
+        return _plain_digits(array)
     return array.cast(kind)  # type: ignore[no-any-return]
+
+
+def _plain_digits(array: Any) -> pa.Array[Any]:
+    """Return decimals as text with all digits: Arrow's has an exponent for small ones."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    texts = array.cast(pa.string())
+    with_exponent = pc.match_substring(texts, "E")
+    if not pc.any(with_exponent).as_py():
+        return texts  # type: ignore[no-any-return]
+    plain = pa.array([f"{value:f}" for value in array.filter(with_exponent).to_pylist()], pa.string())
+    return pc.replace_with_mask(texts, pc.fill_null(with_exponent, False), plain)  # noqa: FBT003
 
 
 def _with_offsets(array: Any, build: Any) -> pa.Array[Any]:
