@@ -112,8 +112,10 @@ pub fn avro(data: &[u8]) {
         let done = [body, body].map(|body| column.push(program, body).is_ok());
         assert_eq!(done[0], done[1]);
         assert_eq!(column.finish().unwrap().len(), 2);
-        // Text refuses all that is no value; columns also numbers that their types do not hold.
-        assert!(is_value.is_ok() || !done[0], "{is_value:?}");
+        // Text refuses all that is no value; columns also numbers that their types do not hold. A reader may leave the
+        // field out, or read its text as bytes.
+        let is_unread = *reader != writer && matches!(is_value, Err(("invalid_utf8", _)));
+        assert!(is_value.is_ok() || is_unread || !done[0], "{is_value:?}");
     }
 }
 
