@@ -117,7 +117,7 @@ spark.stop()
 @pytest.mark.spark
 def test_spark_examples_run(tmp_path: Path) -> None:
     """In a process of its own: a session is made, and it ends with the process."""
-    assert documents_with(spark=True) == ["README", "engines", "spark", "typed"]
+    assert documents_with(spark=True) == ["README", "typed", "engines", "spark"]
     documents.own_folders(tmp_path)
     (written,) = (code for code in RECIPES if "LogWriter" in code)
     (engines,) = documents.python("engines", spark=True)
