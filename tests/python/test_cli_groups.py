@@ -134,7 +134,7 @@ def test_topics() -> None:
         (["groups", *GROUPS, "--group", "nobody"], "group 'nobody' does not exist in"),
         (["topics", LOGS], "no topic in the metadata log of"),
         (["topics", LOGS / "orders-0"], "topic __cluster_metadata does not exist in"),
-        (["topics", METADATA, "--topic", "none"], "topic 'none' does not exist in the metadata log"),
+        (["topics", METADATA, "--topic", "none"], "no topic 'none' in the metadata log"),
         (["transactions", METADATA], "topic __transaction_state does not exist in"),
         (["transactions", LOGS, "--aborted", "-t", "none"], 'no topic "none" in'),
     ],

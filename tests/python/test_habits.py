@@ -8,6 +8,7 @@ import io
 import json
 import os
 import pty
+import re
 import shutil
 import subprocess
 import sys
@@ -274,6 +275,27 @@ def test_one_grammar() -> None:
     assert "-t names them" in fails(2, "metadata", DATA, "-p", "0")
     assert "no sizes" in fails(2, "groups", DATA, "--human-readable")
     assert "did you mean" not in fails(2, "verify", DATA, "-H")
+
+
+@pytest.mark.parametrize(
+    "command", ["transactions", "transactions --open", "groups", "topics", "topics --list", "offsets"]
+)
+def test_a_partition_that_is_not_there(command: str) -> None:
+    """Commands over tables answer as those over folders do: nothing, or the rest, and exit 1."""
+    name, *more = command.split()
+    logs = OTHER if name in {"topics", "offsets"} else INTERNAL
+    topic = "events"
+    for words, lack in ((["-p", "99"], "partition 99"), (["-t", topic, "-p", "99"], "partition 99")):
+        done = call(name, logs, *more, *words)
+        assert (done.returncode, done.stdout) == (1, ""), done
+        assert f"no {lack} in " in done.stderr
+        assert re.search(rf"; found: .*\b{topic}-0\b", done.stderr)
+    some = call(name, logs, *more, "-t", topic, "-p", "0")
+    assert (some.returncode, "99" in some.stderr) == (0, False)
+    for words, lack in ((["-t", topic, "-p", "0,99"], "partition 99"), (["-t", f"{topic}-0,none"], "topic 'none'")):
+        done = call(name, logs, *more, *words)
+        assert (done.returncode, done.stdout) == (1, some.stdout), done
+        assert f"no {lack} in " in done.stderr
 
 
 def test_a_topic_that_is_named_like_a_partition(tmp_path: Path) -> None:

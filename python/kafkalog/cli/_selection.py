@@ -9,9 +9,10 @@ from os import fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kafkalog import _places
+from kafkalog import _places, _reprs
 from kafkalog._loose import Loose, loose, naming, only
 from kafkalog.cli import _common, _printing
+from kafkalog.errors import UnknownTopicOrPartitionError
 
 if TYPE_CHECKING:
     import argparse
@@ -75,18 +76,37 @@ def of_partitions(
 ) -> tuple[list[dict[str, Any]], int]:
     """Return the rows about the topics and partitions that are wanted, and the exit code.
 
-    A topic that no row names and of which there is no folder is reported on stderr.
+    What no row names and of which there is no folder is reported on stderr; without any that there is, it is an error.
     """
     known = partitions_below(arguments.path)
     for topic, partition in (place for row in rows for place in places(row)):
         known.setdefault(topic, set()).add(partition)
     settle(arguments, known)
-    missing = [name for name in arguments.topic or () if name not in known]
-    for name in missing:
-        _printing.warn(f"no topic {name!r} in {', '.join(arguments.path)}")
     if arguments.topic is None and arguments.partition is None:
         return list(rows), 0
-    return [row for row in rows if any(is_wanted(arguments, *place) for place in places(row))], int(bool(missing))
+    code = missing_named(arguments, known, ", ".join(arguments.path))
+    return [row for row in rows if any(is_wanted(arguments, *place) for place in places(row))], code
+
+
+def missing_named(arguments: argparse.Namespace, known: Mapping[str, set[int]], where: str) -> int:
+    """Report topics and partitions of -t and -p that are not known; return the exit code, or raise without others."""
+    wanted = {name: numbers for name, numbers in known.items() if name in (arguments.topic or known)}
+    lacks = [f"no topic {name!r}" for name in arguments.topic or () if name not in known]
+    # Those by topic are of folders that are there.
+    given = () if isinstance(arguments.partition, Mapping) else arguments.partition or ()
+    if wanted:
+        there = set[int]().union(*wanted.values())
+        lacks += [f"no partition {number}" for number in given if number not in there]
+    found = f"found: {_reprs.short_list(_names(wanted or known), 20) or 'none'}"
+    if lacks and not any(is_wanted(arguments, name, number) for name in wanted for number in wanted[name]):
+        raise UnknownTopicOrPartitionError(f"{', '.join(lacks)} in {where}; {found}")
+    for lack in lacks:
+        _printing.warn(f"{lack} in {where}; {found}")
+    return int(bool(lacks))
+
+
+def _names(known: Mapping[str, set[int]]) -> list[str]:
+    return [f"{topic}-{partition}" for topic in sorted(known) for partition in sorted(known[topic])]
 
 
 def is_wanted(arguments: argparse.Namespace, topic: str, partition: int) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kafkalog import _core, _reprs
 from kafkalog._patterns import compiled, matching
 from kafkalog._times import from_now, parse_time, since_1970
-from kafkalog.cli import _common
+from kafkalog.cli import _common, _printing
 from kafkalog.cli._selection import chosen, sources
 from kafkalog.errors import UnknownTopicOrPartitionError
 
@@ -48,19 +49,30 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _run(arguments: argparse.Namespace, listed: Chosen) -> int:
     there = found = listed.folders
+    lacks = []
     if arguments.topic:
-        patterns = [_pattern(each) for each in arguments.topic if each.strip()]
         # A segment outside a log dir has no topic.
         names = {folder.topic for folder in found if folder.topic}
-        wanted = {name for pattern in patterns for name in matching(pattern, names, whole=True)}
+        wanted = set[str]()
+        for each in filter(str.strip, arguments.topic):
+            some = set(matching(_pattern(each), names, whole=True))
+            wanted |= some
+            lacks += [] if some else [f"no topic {each!r}"]
         found = [folder for folder in found if folder.topic in wanted]
     if arguments.partition:
+        # Those by topic are of folders that are there.
+        given = [] if isinstance(arguments.partition, Mapping) else arguments.partition
+        here = {folder.partition for folder in found}
+        lacks += [f"no partition {number}" for number in given if found and number not in here]
         found = [folder for folder in found if _common.is_wanted(folder, arguments.partition)]
     if arguments.exclude_internal_topics:
         found = [folder for folder in found if not folder.topic.startswith("__")]
+    places = ", ".join(arguments.path)
     if not found and not listed.code:
-        places = ", ".join(arguments.path)
-        raise UnknownTopicOrPartitionError(f"no partition in {places} matches; {_reprs.found(there)}")
+        lack = f"{', '.join(lacks)} in {places}" if lacks else f"no partition in {places} matches"
+        raise UnknownTopicOrPartitionError(f"{lack}; {_reprs.found(there)}")
+    for lack in lacks:
+        _printing.warn(f"{lack} in {places}; {_reprs.found(there)}")
     committed = arguments.isolation_level == "read_committed"
     partitions = listed._replace(folders=found).partitions()
 
@@ -71,7 +83,7 @@ def _run(arguments: argparse.Namespace, listed: Chosen) -> int:
         if offset is not None:
             place = ["-" if each is None else str(each) for each in (folder.topic, folder.partition)]
             print(":".join([*place, str(offset)]))
-    return partitions.code
+    return max(partitions.code, int(bool(lacks)))
 
 
 def _time(text: str) -> int:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 from kafkalog.cli import _common, _printing
-from kafkalog.cli._selection import is_wanted, settle
+from kafkalog.cli._selection import is_wanted, missing_named, settle
+from kafkalog.errors import UnknownTopicOrPartitionError
 
 if TYPE_CHECKING:
     import argparse
@@ -37,16 +37,12 @@ def run(arguments: argparse.Namespace) -> int:
     for row in rows:
         by_name.setdefault(row["topic"], set()).add(row["partition"])
     settle(arguments, by_name)
-    wanted = set(arguments.topic or ())
-    names = sorted({row["topic"] for row in rows})
-    missing = sorted(wanted.difference(names))
-    known = f"the metadata log of {', '.join(arguments.path)}; found: {', '.join(names) or 'none'}"
-    for name in missing:
-        print(f"kafkalog: topic {name!r} does not exist in {known}", file=sys.stderr)
-    if not names and not missing:
+    where = f"the metadata log of {', '.join(arguments.path)}"
+    if not by_name and not arguments.topic:
         # The second log dir of a broker has no more of the metadata than what its cluster began with.
-        print(f"kafkalog: no topic in {known}", file=sys.stderr)
-        return 1
+        raise UnknownTopicOrPartitionError(f"no topic in {where}; found: none")
+    code = missing_named(arguments, by_name, where)
+    wanted = set(arguments.topic or ())
     by_topic: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         if (not wanted or row["topic"] in wanted) and not (
@@ -55,6 +51,8 @@ def run(arguments: argparse.Namespace) -> int:
             by_topic.setdefault(row["topic"], []).append(row)
     for topic, found in by_topic.items():
         shown = [row for row in found if is_wanted(arguments, topic, row["partition"])]
+        if not shown:
+            continue
         if arguments.list:
             _printing.say(topic)
             continue
@@ -63,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
                 _printing.json_line({**row, "configs": dict(row["configs"])})
         else:
             _print(found, shown)
-    return int(bool(missing))
+    return code
 
 
 def _print(rows: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> None:
