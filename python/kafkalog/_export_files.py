@@ -230,8 +230,8 @@ def _leaves(path: str, kind: Any) -> list[str]:
     if pa.types.is_struct(kind):
         if not kind.num_fields:
             raise ValueError(
-                f"Parquet has no record without fields, which {path} is; --format arrow or jsonl has, and so has "
-                "--decode-as json"
+                f"Parquet has no record without fields, which {path} is; the formats arrow and jsonl have, and "
+                'decode_as="json" gives text'
             )
         return [leaf for field in kind for leaf in _leaves(f"{path}.{field.name}", field.type)]
     if pa.types.is_list(kind):
@@ -239,6 +239,13 @@ def _leaves(path: str, kind: Any) -> list[str]:
     if pa.types.is_map(kind):
         return [f"{path}.key_value.key", *_leaves(f"{path}.key_value.value", kind.item_type)]
     return [path]
+
+
+def check_types(form: str, schema: pa.Schema) -> None:
+    """Refuse columns that files of this format cannot have, before one is written."""
+    if form == "parquet":
+        for field in schema:
+            _leaves(field.name, field.type)
 
 
 class _Parquet:

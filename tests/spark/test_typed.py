@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
 
 import kafkalog
 import tiers
 import typed_cases
+from kafkalog.cli.main import main
 from spark.ways import both_ways, needs_data_sources, table_of
 from typed_cases import GOLDEN, AvroSchema, Case, plain, same
 
@@ -112,21 +117,99 @@ def test_latest_of_each_key(spark: SparkSession, way: Callable[..., Any]) -> Non
     assert _read(spark, way, case, latestPerKey="true").to_pylist() == wanted.to_pylist()
 
 
-def _register(logs: Path, version: int, schema: Any) -> None:
-    key = {"keytype": "SCHEMA", "subject": "orders-value", "version": version, "magic": 1}
-    value = {
-        "subject": "orders-value",
-        "version": version,
-        "id": version,
-        "schema": json.dumps(schema),
-        "deleted": False,
-    }
+KEYS = GOLDEN / "keys" / "data-0"
+_VALUES = ("-t", "key-record", "--decode", "value", "--columns", "offset,value")
+
+
+@pytest.mark.parametrize("form", ["parquet", "jsonl"])
+def test_export_is_that_of_a_local_export(spark: SparkSession, tmp_path: Path, form: Any) -> None:
+    found: dict[str, Any] = {}
+    for where, more in (("local", []), ("spark", ["--spark", "local[2]"])):
+        assert main(["export", str(KEYS), str(tmp_path / where), *_VALUES, "-f", form, *more]) == 0
+        files = sorted((tmp_path / where).glob(f"*.{form}"))
+        if form == "jsonl":
+            found[where] = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+        else:
+            found[where] = ds.dataset(files, format=form).to_table().to_pylist()
+        found[where].sort(key=lambda row: row["offset"])
+    assert found["spark"] == found["local"]
+    wanted = kafkalog.read_table(KEYS, "key-record", decode="value", columns=["offset", "value"]).to_pylist()
+    assert found["spark"] == wanted
+    assert {type(row["value"]) for row in wanted} == {dict, type(None)}
+
+
+@pytest.mark.parametrize(("topic", "field"), [("empty", "value"), ("inner", "value.e"), ("message", "value.n")])
+def test_export_of_records_without_fields(spark: SparkSession, tmp_path: Path, topic: str, field: str) -> None:
+    """Parquet has none (pyarrow refuses them), and the driver says so; Arrow and JSON lines have."""
+    logs = tmp_path / "logs"
+    empty: dict[str, Any] = {"type": "record", "name": "E", "fields": []}
+    fields: list[Any] = [{"name": "x", "type": "int"}, {"name": "e", "type": empty}]
+    _register(logs, 1, empty, "empty-value")
+    _register(logs, 2, {"type": "record", "name": "Outer", "fields": fields}, "inner-value")
+    _register(logs, 3, 'syntax = "proto3"; message M { int32 x = 1; N n = 2; message N {} }', "message-value")
+    bodies = {"empty": (1, b""), "inner": (2, b"\x02"), "message": (3, b"\0\x08\x01\x12\0")}
+    values: dict[str, Any] = {"empty": {}, "inner": {"x": 1, "e": {}}, "message": {"x": 1, "n": {}}}
+    _produce(logs, bodies[topic][0], [bodies[topic][1]] * 3, topic)
+    options = {"subscribe": topic, "columns": "value", "decode": "value"}
+    with pytest.raises(ValueError, match=rf"without fields, which {re.escape(field)} is; .*decodeAs=") as caught:
+        kafkalog.spark.export(spark, logs, tmp_path / "out", "parquet", **options)
+    assert "decode_as" not in str(caught.value)
+    assert not (tmp_path / "out").exists()
+    for form in ("arrow", "jsonl"):
+        kafkalog.spark.export(spark, logs, tmp_path / form, form, **options)
+    assert ds.dataset(tmp_path / "arrow", format="arrow").to_table()["value"].to_pylist() == [values[topic]] * 3
+    (lines,) = (tmp_path / "jsonl").iterdir()
+    assert [json.loads(line)["value"] for line in lines.read_text().splitlines()] == [values[topic]] * 3
+
+
+@both_ways
+def test_errors_have_sparks_names_of_options(spark: SparkSession, way: Callable[..., Any]) -> None:
+    poison = GOLDEN / "poison" / "data-0"
+    # On the driver, and in a task.
+    cases = ((KEYS, "key-only", ("readerSchema", "decodeAs")), (poison, "poison-avro", ("decodeAs", "onUndecoded")))
+    for logs, topic, names in cases:
+        with pytest.raises(Exception, match=names[0]) as caught:
+            way(spark, logs, subscribe=topic, decode="value").collect()
+        assert all(name in str(caught.value) for name in names)
+        # The traceback of a worker has lines of Python.
+        said = [line for line in str(caught.value).splitlines() if "decodeAs=" in line]
+        assert not re.search("reader_schema|decode_as|on_undecoded", "".join(said)), said
+
+
+def test_damage_among_the_schemas_is_reported(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    logs = tmp_path / "logs"
+    for topic in ("_schemas", "key-record"):
+        shutil.copytree(KEYS / f"{topic}-0", logs / f"{topic}-0")
+    (path,) = (logs / "_schemas-0").glob("*.log")
+    # Behind all batches: what is there is whole.
+    path.write_bytes(path.read_bytes() + b"\0" * 7 + b"damage" * 20)
+    options: dict[str, Any] = {"topics": "key-record", "decode": "value", "columns": ["offset", "value"]}
+    options["on_corrupt"] = "skip"
+    with kafkalog.scan(logs, **options) as reader:
+        wanted, lost = reader.read_all().to_pylist(), reader.lost.to_pylist()
+    assert {row["topic"] for row in lost} == {"_schemas"}
+    rows = kafkalog.spark.read(spark, logs, **options).collect()
+    assert [row["offset"] for row in rows] == [row["offset"] for row in wanted]
+    assert [text for text in caplog.messages if "skipped as damaged" in text and "_schemas" in text]
+    codes = {}
+    for where, more in (("local", []), ("spark", ["--spark", "local[2]"])):
+        codes[where] = main(["export", str(logs), str(tmp_path / where), *_VALUES, "--on-corrupt", "skip", *more])
+    assert codes == {"local": 1, "spark": 1}
+    assert f"{len(lost)} ranges with" in capfd.readouterr().err
+
+
+def _register(logs: Path, version: int, schema: Any, subject: str = "orders-value") -> None:
+    key = {"keytype": "SCHEMA", "subject": subject, "version": version, "magic": 1}
+    value = {"subject": subject, "version": version, "id": version, "deleted": False}
+    value |= {"schema": schema, "schemaType": "PROTOBUF"} if isinstance(schema, str) else {"schema": json.dumps(schema)}
     with kafkalog.LogWriter(logs, "_schemas") as log:
         log.append([kafkalog.Record(json.dumps(value).encode(), json.dumps(key).encode())])
 
 
-def _produce(logs: Path, version: int, bodies: list[bytes]) -> None:
-    with kafkalog.LogWriter(logs, "orders") as log:
+def _produce(logs: Path, version: int, bodies: list[bytes], topic: str = "orders") -> None:
+    with kafkalog.LogWriter(logs, topic) as log:
         log.append([kafkalog.Record(b"\0" + version.to_bytes(4, "big") + body) for body in bodies])
 
 

@@ -84,21 +84,26 @@ def only_named(
     return [row for row in found if not wanted or row[column] in wanted], int(bool(missing))
 
 
-_SETTINGS = re.compile(r'\b(on_corrupt|decode|decode_as|on_undecoded)="(\w+)"')
+# Python's spellings, and Spark's.
+_SETTINGS = re.compile(r'\b(on_corrupt|decode|decode_as|decodeAs|on_undecoded|onUndecoded)="(\w+)"')
 _OPTIONS = {
     'schemas="/path"': "--schemas /path",
     "schemas={id: text}": "--schemas ID=FILE",
     "schemas={topic: path of a .avsc, .proto, .desc or .json file}": "--schemas TOPIC=FILE.avsc (.proto, .desc, .json)",
 }
-_NAMES = re.compile(r"\breader_schema\b=?|^schemas(?=: )")
+_NAMES = re.compile(r"\breader(?:_s|S)chema\b=?|^schemas(?=: )")
 
 
 def in_options(text: str) -> str:
     """Return a message with the options of the command line in the place of Python's."""
     for python, option in _OPTIONS.items():
         text = text.replace(python, option)
-    text = _SETTINGS.sub(lambda found: f"--{found[1].replace('_', '-')} {found[2]}", text)
-    return _NAMES.sub(lambda found: f"--{found[0].rstrip('=').replace('_', '-')}", text)
+    text = _SETTINGS.sub(lambda found: f"{_option(found[1])} {found[2]}", text)
+    return _NAMES.sub(lambda found: _option(found[0].rstrip("=")), text)
+
+
+def _option(name: str) -> str:
+    return f"--{re.sub('_|(?=[A-Z])', '-', name).lower()}"
 
 
 def print_report(report: Any, objects: Iterable[dict[str, Any]] | None = None) -> int:

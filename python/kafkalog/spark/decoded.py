@@ -6,6 +6,7 @@ numbers in their unit, timestamps microseconds, decimals of more than 38 digits 
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from kafkalog import _core
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from kafkalog.spark.source_options import SourceOptions
     from kafkalog.spark.split import Split
 
+_log = logging.getLogger("kafkalog.spark")
+
 _MAX_DIGITS = 38
 _UINT64_DIGITS = 20
 _MICROS = {"s": 1_000_000, "ms": 1_000}
@@ -32,8 +35,19 @@ def decoding_of(options: SourceOptions) -> _core.Decoding | None:
         return None
     ranges = _ranges(options)
     decoding = plan_decoding(ranges, list(options.paths), options.read)
+    if decoding is None:
+        return None
+    for row in lost_schemas(options, decoding):
+        _log.warning("kafkalog: skipped as damaged: %s", row)
     # As a later refresh leaves it.
-    return None if decoding is None else refreshed(decoding, ranges, list(options.paths), options.read)
+    return refreshed(decoding, ranges, list(options.paths), options.read)
+
+
+def lost_schemas(options: SourceOptions, decoding: _core.Decoding) -> list[dict[str, Any]]:
+    """Return what was skipped as damaged where the schemas were read: the driver reads them, and no task tells."""
+    with RecordReader(_core.scan_ranges([], decoding=decoding, **decode_arguments(options.read))) as reader:
+        reader.read_all()
+        return reader.lost.to_pylist()
 
 
 def current(decoding: _core.Decoding, options: SourceOptions) -> _core.Decoding:
@@ -190,7 +204,7 @@ def _plain_digits(array: Any) -> pa.Array[Any]:
     if not pc.any(with_exponent).as_py():
         return texts  # type: ignore[no-any-return]
     plain = pa.array([f"{value:f}" for value in array.filter(with_exponent).to_pylist()], pa.string())
-    return pc.replace_with_mask(texts, pc.fill_null(with_exponent, False), plain)  # noqa: FBT003
+    return pc.replace_with_mask(texts, pc.fill_null(with_exponent, False), plain)  # type: ignore[no-any-return]  # noqa: FBT003
 
 
 def _with_offsets(array: Any, build: Any) -> pa.Array[Any]:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalog import _arguments, _core, _places, errors
 from kafkalog._atomic_files import read_small, regular
-from kafkalog._export_files import SUFFIXES, Files
+from kafkalog._export_files import SUFFIXES, Files, check_types
 from kafkalog._renamed import renamed
 from kafkalog._typed_values import json_columns
 from kafkalog.spark.map_in_arrow import with_read_options
@@ -69,7 +69,8 @@ def export(
     -------
     dict
         ``out``, ``format``, ``rows``, ``files``, ``bytes`` (of the files), ``tasks``, ``log_bytes`` (planned), and
-        ``metrics``, which are those of :func:`totals` for a read.
+        ``metrics``, which are those of :func:`totals` for a read; ranges of the topic ``_schemas`` that were skipped as
+        damaged count as lost, too.
 
     Raises
     ------
@@ -83,9 +84,11 @@ def export(
     """
     from pyspark.errors import PySparkException
 
+    from kafkalog.spark.columns import rows_schema
+    from kafkalog.spark.decoded import lost_schemas
     from kafkalog.spark.interpreter import check_interpreter
     from kafkalog.spark.metrics import add
-    from kafkalog.spark.option_names import canonical, in_spark_words, naming_as
+    from kafkalog.spark.option_names import canonical, in_spark_words, naming_as, naming_options
     from kafkalog.spark.planner import over_splits, plan_splits
     from kafkalog.spark.source_options import parse
 
@@ -104,6 +107,8 @@ def export(
         options = options.with_decoding()
     if format == "csv" and "headers" in options.columns:
         raise ValueError("CSV cannot hold headers; leave the column out, or choose another format")
+    with naming_options():
+        check_types(format, rows_schema(options))
     _core.check_output(str(target), _places.on_disk(options.paths))
     with _session(spark) as (session, collect):
         check_interpreter(session)
@@ -118,6 +123,9 @@ def export(
     metrics: dict[str, int] = {}
     for each in written:
         add(metrics, json.loads(each["metrics"]))
+    skipped = [] if options.decoding is None else lost_schemas(options, options.decoding)
+    if skipped:
+        add(metrics, {"lost": len(skipped), "bytes_lost": sum(row["endPosition"] - row["position"] for row in skipped)})
     return {
         "out": str(target),
         "format": format,

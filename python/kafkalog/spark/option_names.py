@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kafkalog import _arguments
 from kafkalog._renamed import warn
+from kafkalog.errors import KafkaLogError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -170,6 +171,29 @@ def naming_as(given: Mapping[str, Any]) -> Iterator[None]:
                 if given.get(word) is not None:
                     text = re.sub(rf"\b{_WORDS_OF_SCAN[_folded(word)]}\b", word, text)
             error.args = (text,)
+        raise
+
+
+# Options that errors about keys and values name, which Python spells in its own way.
+_OF_PYTHON = {
+    re.sub("(?=[A-Z])", "_", name).lower(): name for name in ("readerSchema", "decodeAs", "onUndecoded", "batchRows")
+}
+_SPELLED = re.compile(rf"(?<![\w./-])(?:{'|'.join(_OF_PYTHON)})(?![\w/-])")
+
+
+def spelled(text: str) -> str:
+    """Return a message of the core with Spark's names of options."""
+    return _SPELLED.sub(lambda found: _OF_PYTHON[found[0]], text)
+
+
+@contextmanager
+def naming_options() -> Iterator[None]:
+    """Let errors of the core have Spark's names of options."""
+    try:
+        yield
+    except (ValueError, KafkaLogError) as error:
+        if type(error) is ValueError or isinstance(error, KafkaLogError):
+            error.args = (spelled(str(error)),)
         raise
 
 

@@ -45,6 +45,7 @@ def _decoded(
     from kafkalog import _core
     from kafkalog.options import decode_arguments
     from kafkalog.reader import lost_table
+    from kafkalog.spark.option_names import naming_options
     from kafkalog.spark.pyspark_private import log_info
 
     stream = _core.scan_ranges(list(split.ranges), decoding=split.decoding, **decode_arguments(split.read))
@@ -68,7 +69,9 @@ def _decoded(
                 _log.warning("kafkalog: skipped as damaged: %s", row)
     except (OSError, pa.ArrowException) as error:
         # A C stream carries text only; ours keeps the exception, with path and position.
-        raise stream.error() or error from None
+        found = stream.error() or error
+        with naming_options():
+            raise found from None
     finally:
         stream.close()
 

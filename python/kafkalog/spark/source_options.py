@@ -20,7 +20,7 @@ from kafkalog.options import ReadOptions
 from kafkalog.schema import RECORD_COLUMNS, decoded_columns
 from kafkalog.spark import option_values
 from kafkalog.spark.columns import resolve
-from kafkalog.spark.option_names import STORAGE, canonical
+from kafkalog.spark.option_names import STORAGE, canonical, naming_options
 from kafkalog.spark.predicates import check_predicates
 from kafkalog.spark.split import BATCH_BYTES, BATCH_ROWS
 from kafkalog.spark.topic_pattern import java_pattern, needs_java_pattern
@@ -133,7 +133,8 @@ class SourceOptions:
             return self
         from kafkalog.spark.decoded import decoding_of
 
-        return replace(self, decoding=decoding_of(self))
+        with naming_options():
+            return replace(self, decoding=decoding_of(self))
 
 
 def parse(given: Mapping[str, Any], use: Use = "batch") -> SourceOptions:
