@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,16 @@ def on_disk(paths: Iterable[str]) -> list[str]:
     from kafkalog.storage._urls import is_url
 
     return [path for path in paths if not is_url(path)]
+
+
+def fault(path: str) -> OSError | None:
+    """Return why a local folder cannot be listed, or a path not be looked at; None if there is no fault."""
+    try:
+        if stat.S_ISDIR(os.stat(path).st_mode):  # noqa: PTH116 - a path of any bytes
+            os.listdir(path)  # noqa: PTH208 - likewise
+    except OSError as error:
+        return error
+    return None
 
 
 def names(path: str) -> list[str]:

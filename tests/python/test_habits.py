@@ -224,6 +224,60 @@ def test_one_partition_that_may_not_be_read(tmp_path: Path) -> None:
             folder.chmod(0o755)
 
 
+# What may not be read; the arguments; the exit code; a part of standard output.
+UNREADABLE: list[tuple[str, str, int, str]] = [
+    ("A/ledger-0", "metadata A", 1, "--topic orders"),
+    ("A/ledger-0", "metadata A --as json", 1, '"topic": "orders"'),
+    ("B/events-0", "metadata B", 0, "--topic events"),
+    ("B/__cluster_metadata-0", "metadata B", 1, "--topic events"),
+    ("B/__cluster_metadata-0", "explain B", 1, "events-0"),
+    ("C/__consumer_offsets-1", "metadata C", 1, ""),
+    ("C/__share_group_state-1/partition.metadata", "groups C --state", 1, "bulk-101"),
+    *(
+        ("B", f"{words}", 3, "orders")
+        for words in ("ls A B", "stats B A", "offsets A B", "explain B A", "metadata B A")
+    ),
+    ("B", "topics B", 3, ""),
+    ("A", "topics A B", 3, "events"),
+    ("A", "groups C A", 3, "bulk-101"),
+    ("A", "transactions C A", 3, "tx-0"),
+    ("B", "dump A B", 3, "orders-0"),
+    ("B", "cat A B -t orders -f %t:%o,", 3, "orders:879"),
+    ("B", "grep -c item A B", 3, "\n"),
+    ("B", "export A B -t orders - --format jsonl", 3, '"offset":879'),
+    ("B", "report A B -o r.html", 1, ""),
+    ("A/meta.properties", "report A -o r.html", 1, ""),
+]
+
+
+@pytest.mark.skipif(os.geteuid() == 0 and shutil.which("setpriv") is None, reason="root may read anything")
+@pytest.mark.parametrize("case", UNREADABLE)
+@pytest.mark.sampled(6)
+def test_what_may_not_be_read_is_told(
+    case: tuple[str, str, int, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, words, code, shown = case
+    monkeypatch.chdir(tmp_path)
+    for name, source in (("A", DATA), ("B", OTHER), ("C", INTERNAL)):
+        shutil.copytree(source, name)
+    Path(place).chmod(0)
+    try:
+        done = without_rights(*words.split())
+    finally:
+        Path(place).chmod(0o755)
+    assert done.returncode == code, done
+    assert shown in done.stdout
+    if words.startswith("report"):
+        page = Path("r.html").read_text(encoding="utf-8")
+        assert "orders" in page
+        assert place in page
+        assert "Permission denied" in page
+    else:
+        assert f"{place}: Permission denied" in done.stderr or f"Permission denied: '{place}'" in done.stderr.replace(
+            f"{tmp_path}/", ""
+        ), done.stderr
+
+
 # Topics, partitions, times
 
 

@@ -162,6 +162,9 @@ ELSEWHERE = {
     },
 }
 
+# Commands that answer for the other log dirs where one cannot be listed. To verify it is a finding, to report a line.
+ANSWERING = frozenset({*GROUPS["start here"], *GROUPS["read"], *GROUPS["look"], "explain"})
+
 # Commands that read URLs of object stores.
 OF_STORES = frozenset({"cat", "export", "grep", "groups", "ls", "offsets", "schemas", "stats", "topics"})
 

@@ -464,6 +464,23 @@ class Partitions:
         self.code = max(self.code, report(error))
 
 
+def listable(paths: list[str]) -> tuple[list[str], int]:
+    """Return the paths without folders that cannot be listed, which are reported, and the exit code.
+
+    Those that are not there are left to the command, as are all where none can be listed.
+    """
+    found, errors = [], []
+    for path in paths:
+        error = None if path == "-" or not _places.on_disk([path]) else _places.fault(path)
+        if error is None or isinstance(error, FileNotFoundError):
+            found.append(path)
+        else:
+            errors.append(error)
+    if not found:
+        return paths, 0
+    return found, max([0, *map(report, errors)])
+
+
 @contextmanager
 def others_continue(*, several: bool) -> Iterator[list[int]]:
     """Report an error of the data or the system if there are other places to ask; give 0 and the exit codes."""

@@ -17,7 +17,17 @@ import textwrap
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
-from kafkalog.cli._commands import COMMANDS, ELSEWHERE, FIRST_STEPS, FOREIGN, GROUPS, MODES, OF_STORES, SYNONYMS
+from kafkalog.cli._commands import (
+    ANSWERING,
+    COMMANDS,
+    ELSEWHERE,
+    FIRST_STEPS,
+    FOREIGN,
+    GROUPS,
+    MODES,
+    OF_STORES,
+    SYNONYMS,
+)
 from kafkalog.cli._style import styled
 from kafkalog.cli._words import NEGATIVE, ordered
 from kafkalog.errors import KafkaLogError
@@ -86,15 +96,21 @@ def _run(parsed: argparse.Namespace) -> int:
 
 def _run_at(parsed: argparse.Namespace) -> int:
     """Run a command; with a tier, on log dirs that have its segments, too. Only ``verify`` looks at both apart."""
+    name = "paths" if hasattr(parsed, "paths") else "path"
+    failed = 0
+    if parsed.command in ANSWERING and isinstance(getattr(parsed, name, None), list):
+        from kafkalog.cli import _common
+
+        left, failed = _common.listable(getattr(parsed, name))
+        setattr(parsed, name, left)
     if parsed.command != "verify" and getattr(parsed, "remote", None) is not None:
         from kafkalog import _tiered
 
-        name = "paths" if hasattr(parsed, "paths") else "path"
         given = {"remote_layout": parsed.remote_layout, "keyring": dict(parsed.remote_key)}
         parsed.local_paths = getattr(parsed, name)
         setattr(parsed, name, _tiered.located(getattr(parsed, name), remote=parsed.remote, **given))
     code: int = module_of(parsed.command).run(parsed)
-    return code
+    return max(code, failed)
 
 
 def _open_streams() -> None:

@@ -38,9 +38,11 @@ from kafkalog.tables.groups import consumer_groups
 from kafkalog.tables.offsets import committed_offsets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from kafkalog.rescue.model import Finding
+    from kafkalog import _core
+    from kafkalog.rescue.metadata import MetadataLog
+    from kafkalog.rescue.model import Disk, Finding
     from kafkalog.typing import Paths
 
 _OFFSETS = "__consumer_offsets"
@@ -97,20 +99,38 @@ class _Reading:
         disks, findings = open_disks(list(dict.fromkeys(_log_dir_of(path) for path in paths)))
         self._notes += map(_line, findings)
         self._disks = [disk for disk, _ in disks]
+        # Faults of folders, by the error.
+        unread: dict[str, str] = {}
         given = {os.path.realpath(path) for path in paths}
         self._replicas = [
-            Replica(disk, folder, topic, topic_id, partition, state, start, end, high_watermark, tuple(epochs))
+            replica
             for disk, log_dir in disks
-            for (folder, topic, partition, state), (topic_id, start, high_watermark, epochs, segments, _) in zip(
-                log_dir.folders(), log_dir.identities(), strict=True
-            )
-            for end in [max([start, *(base for base, _ in segments)])]
-            if state == "live" and not given.isdisjoint(map(os.path.realpath, (disk.path, folder)))
+            for replica in _replicas_of(disk, log_dir, unread)
+            if not given.isdisjoint(map(os.path.realpath, (disk.path, replica.path)))
         ]
-        logs = logs_among(_to_its_end(each) for each in self._replicas if each.topic == METADATA)
-        self._read, about = best_log(logs, secrets=secrets)
+        self._read, about = best_log(self._logs(), secrets=secrets)
         self._notes += map(_line, about)
         self._is_damaged |= any(each.severity != "info" for each in about)
+        # Who reads these says what is wrong with them.
+        others = [error for error, topic in unread.items() if topic not in {METADATA, _OFFSETS}]
+        self._notes += [f"{' '.join(error.split())}; nothing here is from that file or folder" for error in others]
+        self._is_damaged |= bool(others) and self._is_from_folders
+
+    def _logs(self) -> list[MetadataLog]:
+        """Return the metadata logs, without those of folders that cannot be listed."""
+        found: list[MetadataLog] = []
+        for each in self._replicas:
+            try:
+                found += logs_among([_to_its_end(each)] if each.topic == METADATA else [])
+            except (KafkaLogError, OSError) as error:  # noqa: PERF203 - another node may have it
+                self._is_damaged = True
+                self._notes.append(f"{' '.join(str(error).split())}; left out")
+        return found
+
+    @property
+    def _is_from_folders(self) -> bool:
+        """True if the folders tell topics that the metadata does not."""
+        return self._read is None or self._read.notes.gap is not None
 
     def cluster(self) -> Cluster:
         """Make the model."""
@@ -202,7 +222,7 @@ class _Reading:
             )
             for each in values["TOPIC_RECORD"]
         ]
-        if self._read is None or self._read.notes.gap is not None:
+        if self._is_from_folders:
             found += self._topics_of_folders({each.name for each in found})
         return sorted(found)
 
@@ -305,6 +325,17 @@ class _Reading:
         )
 
 
+def _replicas_of(disk: Disk, log_dir: _core.LogDir, unread: dict[str, str]) -> Iterator[Replica]:
+    """Yield the live partitions of a disk, each to the beginning of its last segment; errors go to ``unread``."""
+    for (folder, topic, partition, state), identity in zip(log_dir.folders(), log_dir.identities(), strict=True):
+        if state != "live":
+            continue
+        topic_id, start, high_watermark, epochs, segments, errors = identity
+        unread.update(dict.fromkeys(errors, topic))
+        end = max([start, *(base for base, _ in segments)])
+        yield Replica(disk, folder, topic, topic_id, partition, state, start, end, high_watermark, tuple(epochs))
+
+
 def _line(finding: Finding) -> str:
     """Return what a finding of a rescue says here: nothing is rescued, so its severity and code are of no use."""
     return finding.message if finding.path is None else f"{finding.path}: {finding.message}"
@@ -317,8 +348,8 @@ def _log_dir_of(path: str) -> str:
 
 def _to_its_end(replica: Replica) -> Replica:
     """Return a replica with the end of its log, which is in the last segment."""
-    log = partition_at(replica.path)
     try:
+        log = partition_at(replica.path)
         return replica if log is None else replace(replica, log_end_offset=log.log_end_offset)
     except (KafkaLogError, OSError):
         # Damage is named when the log is read.

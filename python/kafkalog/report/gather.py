@@ -79,7 +79,7 @@ class _Gathering:
 
     def done(self, *, verified: Verified) -> Overview:
         every = self._all
-        places = self._places = [listed(path) for path in self._paths]
+        places = self._places = self._listed()
         every.dirs = [place.figures for place in places]
         self._add_level()
         self._add_partitions(places)
@@ -93,6 +93,17 @@ class _Gathering:
         every.findings.unread = list(self._unread.lines)
         every.notes = list(self._notes)
         return every
+
+    def _listed(self) -> list[Listed]:
+        """List the paths; of several, one that cannot be listed is noted."""
+        if len(self._paths) == 1:
+            return [listed(self._paths[0], self._unread)]
+        found: list[Listed] = []
+        for path in self._paths:
+            with self._unread.aside():
+                found.append(listed(path, self._unread))
+        # None: the first error says why.
+        return found or [listed(self._paths[0], self._unread)]
 
     def _add_level(self) -> None:
         self._progress.begin("metadata log")

@@ -84,7 +84,7 @@ class Listed:
     topic: str | None = None
 
 
-def listed(given: str) -> Listed:
+def listed(given: str, unread: Unread) -> Listed:
     """List the live partitions of a log dir, or of the partition's folder that a path is."""
     path = _arguments.local(given)
     log = partition_at(path) if Path(path).is_dir() else None
@@ -96,7 +96,9 @@ def listed(given: str) -> Listed:
     log_dir = LogDir(path)
     folders = [folder for folder in log_dir.folders if folder.state == "live"]
     folders.sort(key=lambda folder: (folder.topic, folder.partition, folder.path))
-    meta = log_dir.meta or {}
+    meta: dict[str, str] = {}
+    with unread.aside():
+        meta = log_dir.meta or {}
     node = meta.get("node.id", meta.get("broker.id"))
     figures = LogDirFigures(
         path, meta.get("cluster.id"), node, meta.get("directory.id"), log_dir.clean_shutdown, len(folders)

@@ -36,7 +36,7 @@ _METADATA_VERSION = 21
 _NO_LEADER = -1
 
 
-class _Log(NamedTuple):
+class MetadataLog(NamedTuple):
     """One metadata log."""
 
     replica: Replica
@@ -46,10 +46,12 @@ class _Log(NamedTuple):
 
     @property
     def end_offset(self) -> int:
+        """Return the end of the log or of its last snapshot."""
         return max(self.replica.log_end_offset, self.snapshot_end)
 
     @property
     def epoch(self) -> int:
+        """Return the epoch of its end."""
         return max(self.replica.last_epoch, self.snapshot_epoch)
 
     @property
@@ -64,7 +66,7 @@ class _Log(NamedTuple):
 class LogRead(NamedTuple):
     """Content of a metadata log."""
 
-    log: _Log
+    log: MetadataLog
     records: tuple[MetadataRecord, ...]
     notes: Notes
 
@@ -87,12 +89,12 @@ def image_of(inventory: Inventory) -> tuple[RescueImage, list[Finding]]:
     return replace(image, records=(*image.records, *added), guessed=guessed), findings
 
 
-def logs_among(replicas: Iterable[Replica]) -> list[_Log]:
+def logs_among(replicas: Iterable[Replica]) -> list[MetadataLog]:
     """Return the metadata logs of nodes."""
     return [_log(each) for each in replicas if each.topic == METADATA and each.state == "live"]
 
 
-def best_log(logs: Iterable[_Log], *, secrets: bool = True) -> tuple[LogRead | None, list[Finding]]:
+def best_log(logs: Iterable[MetadataLog], *, secrets: bool = True) -> tuple[LogRead | None, list[Finding]]:
     """Return the content of the best log, or of the best one that misses changes, and findings; None without topics."""
     findings: list[Finding] = []
     partial: list[LogRead] = []
@@ -137,13 +139,15 @@ def _noted(read: LogRead) -> Iterator[Finding]:
         yield Finding("error", "metadata-record", text, folder)
 
 
-def _log(replica: Replica) -> _Log:
+def _log(replica: Replica) -> MetadataLog:
     found = [_SNAPSHOT.fullmatch(each.name) for each in Path(replica.path).iterdir()]
     ends = [(int(match[1]), int(match[2])) for match in found if match]
-    return _Log(replica, *max(ends, default=(0, 0)))
+    return MetadataLog(replica, *max(ends, default=(0, 0)))
 
 
-def _with_commitment(read: LogRead, logs: Sequence[_Log], findings: list[Finding]) -> tuple[RescueImage, list[Finding]]:
+def _with_commitment(
+    read: LogRead, logs: Sequence[MetadataLog], findings: list[Finding]
+) -> tuple[RescueImage, list[Finding]]:
     """Find up to where a majority of the voters' disks have the same log."""
     best, records, _ = read
     folder, end = best.replica.path, best.end_offset

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafkalog import _arguments, storage
+from kafkalog.errors import KafkaLogError
 from kafkalog.tables import _rows
 from kafkalog.tables._image import TOPIC_CONFIG, MetadataImage
 
@@ -275,16 +276,32 @@ def features(
     return _table(path, {"name": pa.string(), "featureLevel": pa.int16()}, _feature, history=history, sort=("name",))
 
 
-def topic_names(path: Paths) -> dict[str, str]:
-    """Return the names of topics by their ids, as far as the metadata log and the partitions' folders say."""
+def topic_names(path: Paths, unread: list[Exception]) -> dict[str, str]:
+    """Return the names of topics by their ids, as far as the metadata log and the partitions' folders say.
+
+    Why one of them cannot be read goes to ``unread``.
+    """
     from kafkalog.tables.offsets import logs_of
 
-    names = {log.topic_id: log.topic for log in logs_of(path, []).values() if log.topic_id is not None}
-    if _rows.has_topic(path, _TOPIC):
-        entries, _ = _rows.metadata(path, history=True, partial=True)
-        names |= {
-            each.value["topicId"]: each.value["name"] for each in entries if each.type == "TOPIC_RECORD" and each.value
-        }
+    names = {}
+    for log in logs_of(path, []).values():
+        try:
+            topic_id = log.topic_id
+        except (KafkaLogError, OSError) as error:
+            unread.append(error)
+            continue
+        if topic_id is not None:
+            names[topic_id] = log.topic
+    try:
+        if _rows.has_topic(path, _TOPIC):
+            entries, _ = _rows.metadata(path, history=True, partial=True)
+            names |= {
+                each.value["topicId"]: each.value["name"]
+                for each in entries
+                if each.type == "TOPIC_RECORD" and each.value
+            }
+    except (KafkaLogError, OSError) as error:
+        unread.append(error)
     return names
 
 

@@ -102,7 +102,10 @@ def consumer_groups(
     history = _arguments.flag("history", history)
     types = ["GroupMetadata", *(f"{prefix}{part}" for prefix in _PARTS for part in _MODERN)]
     notes = _rows.Notes()
-    names = topic_names(path)
+    unnamed = list[Exception]()
+    names = topic_names(path, unnamed)
+    if unnamed and _arguments.choose("on_corrupt", on_corrupt, ("raise", "skip")) == "raise":
+        raise unnamed[0]
 
     def entries(some: Paths) -> Iterator[Entry]:
         return _rows.replayed(some, _TOPIC, types, embedded=True, notes=notes)
@@ -112,7 +115,7 @@ def consumer_groups(
             path, _TOPIC, on_corrupt, lambda some: list(_changes(entries(some), names))
         )
         table = _rows.table(columns, [change for part in parts for change in part], notes, history=True)
-        return _partial.with_coverage(table, path, _TOPIC, unread)
+        return _partial.with_coverage(table, path, _TOPIC, [*unnamed, *unread])
 
     def read(some: Paths) -> dict[str, _Group]:
         groups: dict[str, _Group] = {}
@@ -127,7 +130,7 @@ def consumer_groups(
     # A group is in one partition.
     groups = {name: group for part in found for name, group in part.items()}
     rows = [row for name in sorted(groups) for row in groups[name].rows(name, names)]
-    return _partial.with_coverage(_rows.table(columns, rows, notes), path, _TOPIC, unread)
+    return _partial.with_coverage(_rows.table(columns, rows, notes), path, _TOPIC, [*unnamed, *unread])
 
 
 def _changes(entries: Iterator[Entry], names: dict[str, str]) -> Iterator[_rows.Change]:

@@ -75,14 +75,15 @@ def explain(
     import pyarrow as pa
 
     given = _arguments.local(path)
-    settings = topic_settings(given, config)
-    others, topics = settings.compiled()
     on_corrupt = _arguments.choose("on_corrupt", on_corrupt, ("raise", "skip"))
+    unknown = None if on_corrupt == "raise" else list[Exception]()
+    settings = topic_settings(given, config, unknown)
+    others, topics = settings.compiled()
     found = _core.explain(given, now_ms=clock(now), settings=others, topics=topics)
     rows, unread = _partial.rows_or_raise(found, on_corrupt)
     sources = [settings.source_of(str(topic)) for topic in rows["topic"].to_pylist()]
     rows = rows.append_column("configSource", pa.array(sources, pa.string()))
-    return _rows.with_notes(_partial.with_coverage(rows, given, None, unread), settings.notes)
+    return _rows.with_notes(_partial.with_coverage(rows, given, None, [*(unknown or ()), *unread]), settings.notes)
 
 
 def disk_usage(path: StrPath) -> pa.Table:

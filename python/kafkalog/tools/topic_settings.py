@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from kafkalog.config import Config, LogConfig, pairs
-from kafkalog.errors import CorruptRecordError
+from kafkalog.errors import CorruptRecordError, KafkaLogError
 from kafkalog.log import LogDir, partition_at
 from kafkalog.tables import _rows, cluster
 
@@ -69,17 +69,22 @@ class TopicSettings:
         return pairs(self.others), [(topic, pairs(config)) for topic, config in self.topics.items()]
 
 
-def topic_settings(path: str, config: Config) -> TopicSettings:
-    """Find the settings of the topics in a log dir, or of a partition's topic."""
+def topic_settings(path: str, config: Config, unread: list[Exception] | None = None) -> TopicSettings:
+    """Find the settings of the topics in a log dir, or of a partition's topic.
+
+    Why the metadata log cannot be read goes to ``unread`` if there is one; topics are then taken to be unknown.
+    """
     if config is not None and not isinstance(config, (LogConfig, Mapping)):
         raise TypeError(f"config must be a LogConfig or a mapping of Kafka's names to values, not {config!r}")
     try:
         noted, notes = _own(path)
-    except CorruptRecordError as error:
+    except (KafkaLogError, OSError) as error:
         # Settings that were changed and are gone might keep what would be deleted.
-        if not isinstance(config, LogConfig):
+        if unread is not None:
+            unread.append(error)
+        elif not (isinstance(error, CorruptRecordError) and isinstance(config, LogConfig)):
             raise
-        noted, notes = {}, (str(error),)
+        noted, notes = {}, (str(error),) if unread is None else ()
     own = {**_INTERNAL, **noted}
     named = _topic_of(path)
     kept = {topic: LogConfig.from_kafka(own[topic]) for topic in _INTERNAL if topic != named}
