@@ -54,6 +54,31 @@ def test_on_a_terminal_only(tmp_path: Path, command: str) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+def test_a_report_shows_its_phases(tmp_path: Path) -> None:
+    """On a terminal a line changes, and is gone at the end; in a pipe there is none."""
+    program = "import sys; from kafkalog.cli import _progress, main; _progress._PAUSE = 0; sys.exit(main.main())"
+    words = [sys.executable, "-c", program, "report", str(DATA), "--overwrite", "-o", str(tmp_path / "r.html")]
+    controller, terminal = pty.openpty()
+    with subprocess.Popen(words, stderr=terminal, stdout=subprocess.DEVNULL) as running:
+        os.close(terminal)
+        said = b""
+        # Linux ends a terminal that nobody has open any more with an error.
+        with contextlib.suppress(OSError):
+            while some := os.read(controller, 65_536):
+                said += some
+        code = running.wait(60)
+    os.close(controller)
+    *shown, last = said.decode().split("\r\x1b[K")
+    phases = {line.partition("% ")[2] or line for line in shown if line}
+    assert {"of the partitions counted", "verified", "open transactions"} & phases, said
+    assert all(line.partition("%")[0].strip().isdecimal() for line in shown if "%" in line)
+    # What is left is the line about the file.
+    assert last.startswith(f"kafkalog: {tmp_path / 'r.html'}: ")
+    assert last.count("\n") == 1
+    done = subprocess.run(words, capture_output=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr.decode()) == (code, last.replace("\r\n", "\n"))
+
+
 VERBS: dict[str, tuple[Callable[..., Any], dict[str, Any], list[str]]] = {
     "compact": (kafkalog.compact, {"config": {"cleanup.policy": "compact"}}, ["written", "compacted"]),
     "retain": (kafkalog.retain, {"config": {"retention.ms": -1}}, ["written"]),

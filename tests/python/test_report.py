@@ -17,6 +17,7 @@ import pytest
 import corpus
 import kafkalog
 from command import call, fails
+from kafkalog.report import gather
 
 GOLDEN = corpus.GOLDEN
 CASES = {
@@ -227,13 +228,37 @@ def test_headers_only(tmp_path: Path) -> None:
         numbers, page = made(tmp_path, logs, *(words or ("--verify",)))
         found = findings[" ".join(words)] = numbers["findings"]
         assert all(found[f"{name}s"] == last["summary"][f"{name}s"] for name in ("error", "warning", "info"))
+        order = ("error", "warning", "info")
+        assert found["rows"] == sorted(rows, key=lambda row: order.index(row["severity"]))
         assert {row["code"] for row in found["codes"]} == {row["code"] for row in rows}
+        # The page and the numbers say what was read.
         assert (found["headersOnly"], "report --verify" in page) == (bool(words), bool(words))
+        assert ("verify --headers-only" in page) == bool(words)
+        assert ("verify read every byte" in page) != bool(words)
     # So few bytes are all read.
     assert made(tmp_path, logs)[0]["findings"] == findings[""]
     codes = {name: {row["code"] for row in found["codes"]} for name, found in findings.items()}
     assert codes[""] - codes["--headers-only"] == {"batch-crc"}
     assert "index-missing" in codes["--headers-only"]
+
+
+def test_headers_only_above_a_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of more than 1 GiB of logs the default is what --headers-only does."""
+    segment = Path(shutil.copytree(CASES["clean"][0], tmp_path / "logs")) / "orders-0" / f"{145:020}.log"
+    segment.write_bytes(segment.read_bytes()[:-1] + b"\xff")
+    logs = str(tmp_path / "logs")
+    assert gather._SMALL == 1 << 30
+    assert not gather.gather([logs]).findings.headers_only
+    size = sum(each.size for each in gather.gather([logs], verified="none").partitions)
+    monkeypatch.setattr(gather, "_SMALL", size)
+    assert {row["code"] for row in gather.gather([logs]).findings.codes} >= {"batch-crc"}
+    monkeypatch.setattr(gather, "_SMALL", size - 1)
+    found = gather.gather([logs]).findings
+    assert (found.verified, found.headers_only) == (True, True)
+    told = kafkalog.verify(logs, headers_only=True)
+    assert [(row["file"], row["code"]) for row in found.rows] == [
+        (row["file"], row["code"]) for row in told.to_pylist()
+    ]
 
 
 def test_headers_only_reads_little(tmp_path: Path) -> None:

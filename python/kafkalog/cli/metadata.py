@@ -17,8 +17,8 @@ cannot express, and what is unknown, is in its comments and on standard error. k
   --as strimzi  KafkaTopic and KafkaUser resources, as YAML
   --as json     one JSON object
 
-The exit code is 1 if a topic does not exist, or if something is missing because of damage; the rest is printed. A log dir
-or folder that cannot be read is named on standard error.
+The exit code is 1 if a topic does not exist, or if something is missing because of damage; the rest is printed. A log
+dir or folder that cannot be read is named on standard error.
 
 examples:
   kafkalog metadata /data/kafka-logs > new-cluster.sh
