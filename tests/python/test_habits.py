@@ -548,6 +548,16 @@ def test_offsets_takes_a_topic() -> None:
         ("kafka-dump-log.sh --files x", "use kafkalog dump"),
         ("log-dirs --describe --bootstrap-server DATA", "use kafkalog ls"),
         ("consume -b DATA -t orders", "use kafkalog cat"),
+        ("cat DATA -t orders --limit 1", "-c N prints the first N"),
+        ("cat DATA -t orders -n 1", "-c N prints the first N"),
+        ("cat DATA -t orders --format json", "-J prints a JSON object a record"),
+        ("cat DATA -t orders -f csv", "kafkalog export PATH - --format csv"),
+        ("grep item DATA -f JSON", "-J prints a JSON object a record"),
+        ("ls -l DATA", "--human-readable"),
+        ("verify DATA -q", "-s error"),
+        ("report DATA --html r.html", "-o FILE.html"),
+        ("help grep", "kafkalog grep --help"),
+        ("help first-huor", "first-hour"),
     ],
 )
 def test_what_is_refused_names_what_works(words: str, said: str) -> None:

@@ -135,9 +135,18 @@ FOREIGN = {
     "--under-replicated-partitions": "compare Replicas with Isr, or -J and a filter",
 }
 
+_FIRST_N = "-c N prints the first N records"
 _BY_FOLDER = "name a partition by its folder: DIR/orders-0"
 # Options of other commands, by the command that has none of that name: what to do instead.
 ELSEWHERE = {
+    "cat": dict.fromkeys(("-n", "--limit", "--lines", "--head"), _FIRST_N),
+    "ls": {
+        "-l": "each segment has a line with sizes and times anyway; --human-readable prints sizes as 1.2 MB",
+        "-a": "folders of every state are listed anyway",
+    },
+    "verify": {
+        "-q": "without findings nothing is printed; -s error shows errors only, and the exit code says the rest"
+    },
     "grep": {
         "-b": "the log dir follows PATTERN",
         "-k": "--in key '^KEY$' finds a key",
@@ -155,7 +164,7 @@ ELSEWHERE = {
     },
     "metadata": {"-p": "topics are recreated whole; -t names them"},
     "rescue": {"-p": "topics are rescued whole; -t names them"},
-    "report": {"-t": _BY_FOLDER, "-p": _BY_FOLDER},
+    "report": {"-t": _BY_FOLDER, "-p": _BY_FOLDER, "--html": "-o FILE.html names the page"},
     **{
         command: {"-t": _BY_FOLDER, "-p": _BY_FOLDER}
         for command in ("recover", "rebuild", "truncate", "compact", "retain")

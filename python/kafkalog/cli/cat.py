@@ -79,8 +79,17 @@ def add_shape(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-K", dest="key_delimiter", metavar="DELIM", help="print keys too, each followed by DELIM")
     parser.add_argument("-Z", dest="null", action="store_const", const="NULL", default="", help="print null as NULL")
     shape = parser.add_mutually_exclusive_group()
-    shape.add_argument("-f", "--format", metavar="FMT", help=_FORMAT_HELP)
+    shape.add_argument("-f", "--format", metavar="FMT", type=_shape, help=_FORMAT_HELP)
     shape.add_argument("-J", "--json", action="store_true", help="one JSON object per record")
+
+
+def _shape(text: str) -> str:
+    """Return a format; the name of one would be printed for each record."""
+    if text.lower() in {"json", "jsonl", "ndjson"}:
+        raise argparse.ArgumentTypeError("-J prints a JSON object a record; a format is text with fields: '%o %s\\n'")
+    if text.lower() in {"csv", "tsv", "arrow", "parquet"}:
+        raise argparse.ArgumentTypeError(f"kafkalog export PATH - --format {text.lower()} prints that")
+    return text
 
 
 def _unpack(text: str) -> str:

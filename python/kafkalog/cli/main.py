@@ -182,6 +182,8 @@ class _Parser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
+            if action.dest == "guide" and value in COMMANDS:
+                raise argparse.ArgumentError(action, f"{value} is a command: kafkalog {value} --help describes it")
             choices = [str(choice) for choice in action.choices]
             valid = ", ".join(choices)
             raise argparse.ArgumentError(
