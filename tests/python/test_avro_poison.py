@@ -31,6 +31,9 @@ STRICTER = re.compile(
 )
 
 
+_DAMAGED = object()
+
+
 def _damaged(rng: random.Random, body: bytes) -> bytes:
     how = rng.randrange(4)
     if how == 0:
@@ -46,7 +49,10 @@ def _damaged(rng: random.Random, body: bytes) -> bytes:
 
 
 def _witness(made: Made, body: bytes) -> Any:
-    """Value that fastavro reads; an error, also for bytes after the value."""
+    """Value that fastavro reads; an error, also for bytes after the value.
+
+    Not for what is one of ``STRICTER``: fastavro makes a list of a billion items that take no bytes.
+    """
     stream = io.BytesIO(body)
     try:
         value = fastavro.schemaless_reader(stream, made.base, None)
@@ -62,16 +68,15 @@ def test_a_damaged_value_touches_no_other(case: int, tmp_path: Path) -> None:
     made = maker.schema(rng.choice([1, 2, 4]))
     while str(made.root) not in made.names:
         made = maker.schema(2)
-    payloads, expected = [], []
+    payloads, whole = [], []
     for _ in range(12):
         value = maker.value(made, made.root, 2)
         out = io.BytesIO()
         fastavro.schemaless_writer(out, made.base, value)
         body = out.getvalue()
         for damage in range(DAMAGES):
-            damaged = _damaged(rng, body)
-            payloads += [body, damaged] if damage else [body, body[:-1], body]
-            expected += [value, _witness(made, damaged)] if damage else [value, _witness(made, body[:-1]), value]
+            payloads += [body, _damaged(rng, body)] if damage else [body, body[:-1], body]
+            whole += [value, _DAMAGED] if damage else [value, _DAMAGED, value]
     framed = [b"\0\0\0\0\1" + body for body in payloads]
     with kafkalog.LogWriter(tmp_path, "orders") as writer:
         writer.append(pa.table({"value": pa.array(framed, pa.binary())}))
@@ -84,12 +89,16 @@ def test_a_damaged_value_touches_no_other(case: int, tmp_path: Path) -> None:
         on_undecoded="null",
     )
     errors = table["valueError"].to_pylist()
-    assert len(errors) == len(expected)
-    for row, (found, error, want) in enumerate(zip(plain(table["value"]), errors, expected, strict=True)):
+    assert len(errors) == len(whole)
+    for row, (found, error, value) in enumerate(zip(plain(table["value"]), errors, whole, strict=True)):
         where = f"seed {SEED}, case {case}, row {row}: {made.text()}: {payloads[row].hex()}"
         if error is not None:
             assert found is None
-            assert isinstance(want, Exception) or STRICTER.search(error), f"{where}: {error}, fastavro {want}"
+            assert value is _DAMAGED, f"{where}: {error}"
+            if not STRICTER.search(error):
+                want = _witness(made, payloads[row])
+                assert isinstance(want, Exception), f"{where}: {error}, fastavro {want}"
         else:
+            want = _witness(made, payloads[row]) if value is _DAMAGED else value
             assert not isinstance(want, Exception), f"{where}: {found}, fastavro {want!r}"
             assert not (wrong := difference(found, column(made, made.root, want))), f"{where}: {wrong}"

@@ -15,10 +15,10 @@ use arrow_schema::{DataType, TimeUnit};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use kafkalog::internal::values::DecodedColumn;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::common::{Chance, first_seed, pick, root};
+use crate::protobuf::parsed;
 
 struct Case {
     at: String,
@@ -31,13 +31,6 @@ struct Case {
 struct Cases {
     schemas: Vec<Vec<String>>,
     payloads: Vec<Case>,
-}
-
-/// JSON of any depth.
-fn parsed(text: &str) -> Value {
-    let mut json = serde_json::Deserializer::from_str(text);
-    json.disable_recursion_limit();
-    Value::deserialize(&mut json).unwrap()
 }
 
 fn cases() -> Cases {
