@@ -15,11 +15,15 @@ from kafkalog.spark.read_split import read_split
 from kafkalog.spark.source_options import parse
 from kafkalog.spark.split import PackedSplits
 from s3_server import SECRET, S3Server
+from spark.ways import needs_data_sources, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from pyspark.sql import SparkSession
+
+LOCAL = corpus.GOLDEN / "clean-restarts" / "data-1"
 _READ = """
 import pathlib, pickle, sys
 from kafkalog.spark.read_split import read_split
@@ -27,11 +31,17 @@ splits = pickle.loads(pathlib.Path(sys.argv[1]).read_bytes())
 print(sum(batch.num_rows for split in splits for batch in read_split(split)))
 """
 
+_READ_TABLE = """
+import pathlib, pickle, sys
+reader, parts = pickle.loads(pathlib.Path(sys.argv[1]).read_bytes())
+print(sum(batch.num_rows for part in parts for batch in reader.read(part)))
+"""
+
 
 @pytest.fixture
 def server() -> Iterator[S3Server]:
     made = S3Server()
-    made.put_folder(corpus.GOLDEN / "clean-restarts" / "data-1", "L/")
+    made.put_folder(LOCAL, "L/")
     yield made
     made.close()
 
@@ -62,3 +72,45 @@ def test_a_secret_in_an_option_is_refused(server: S3Server) -> None:
     with pytest.raises(ValueError, match="is a secret, which would get into Spark's plan") as raised:
         parse({"path": "s3://bkt/L", **given})
     assert SECRET not in str(raised.value)
+
+
+@needs_data_sources
+@pytest.mark.parametrize("name", ["consumer_offsets", "topics", "producers", "records"])
+def test_tables_are_those_of_local_log_dirs(spark: SparkSession, name: str) -> None:
+    golden = corpus.GOLDEN / ("metadata/data-0" if name == "topics" else "internal-compacted/data-0")
+    server = S3Server()
+    server.put_folder(golden, "L/")
+    try:
+        read = spark.read.format("kafkalog").option("table", name)
+        expected = table_of(read.load(str(golden)))
+        assert expected.num_rows > 0
+        # Tasks run in processes that have no variables of this test; the server checks no signatures.
+        names = ("aws_region", "aws_endpoint_url", "aws_allow_http", "aws_virtual_hosted_style_request")
+        given = {f"storage.{each}": server.storage_options[each] for each in names}
+        found = table_of(read.options(**given, **{"storage.aws_skip_signature": "true"}).load("s3://bkt/L"))
+        assert sorted(map(str, found.to_pylist())) == sorted(map(str, expected.to_pylist()))
+    finally:
+        server.close()
+
+
+def test_a_table_has_its_store_in_the_plan_and_no_secret(
+    server: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    tables = pytest.importorskip("kafkalog.spark.tables")
+    monkeypatch.setenv("KAFKALOG_TEST_SECRET", SECRET)
+    stored = {**server.storage_options, "aws_secret_access_key": "env:KAFKALOG_TEST_SECRET"}
+    given = {f"storage.{name}": value for name, value in stored.items()}
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    schema = StructType([StructField("topic", StringType())])
+    reader = tables.table_reader({"table": "producers", "path": "s3://bkt/L", **given}, schema)
+    plan = pickle.dumps((reader, reader.partitions()))
+    assert SECRET.encode() not in plan
+    (tmp_path / "plan").write_bytes(plan)
+    done = subprocess.run(
+        [sys.executable, "-c", _READ_TABLE, tmp_path / "plan"], check=True, stdout=subprocess.PIPE, text=True
+    )
+    local = tables.table_reader({"table": "producers", "path": str(LOCAL)}, schema)
+    assert int(done.stdout) == sum(batch.num_rows for part in local.partitions() for batch in local.read(part)) > 0
+    with pytest.raises(ValueError, match="is a secret, which would get into Spark's plan"):
+        tables.table_schema({"table": "producers", "path": "s3://bkt/L", "storage.aws_secret_access_key": SECRET})

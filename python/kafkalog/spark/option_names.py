@@ -98,7 +98,7 @@ def canonical(given: Mapping[str, Any], use: Use | None) -> dict[str, Any]:
     known = {_folded(name): name for name in KNOWN}
     refused = {_folded(name): name for name in REFUSED}
     ignored = {_folded(name): name for name in IGNORED}
-    options = _of_store(given)
+    options = of_store(given)
     for name, value in ((name, value) for name, value in given.items() if not name.lower().startswith(STORAGE)):
         folded = _current(_folded(name))
         if folded == _RETIRED:
@@ -121,7 +121,8 @@ def canonical(given: Mapping[str, Any], use: Use | None) -> dict[str, Any]:
     return options
 
 
-def _of_store(given: Mapping[str, Any]) -> dict[str, Any]:
+def of_store(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of the store of URLs, as one."""
     stored = {name[len(STORAGE) :].lower(): given[name] for name in given if name.lower().startswith(STORAGE)}
     return {STORAGE: stored} if stored else {}
 

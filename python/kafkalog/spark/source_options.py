@@ -265,28 +265,37 @@ def _isolation_level(options: Mapping[str, Any]) -> IsolationLevel:
 
 def parse_places(options: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Storage, ...]]:
     """Parse the paths of a read, and open the stores that URLs among them are in."""
-    given = {name: value for name, value in options.get(STORAGE, {}).items() if value is not None}
-    # Everyone who can read a plan could read them.
-    StorageOptions(given).require_no_secrets("Spark's plan")
-    stores: list[Storage] = []
+    opener = PlaceOpener(options)
+    return tuple(map(opener.open, given_paths(options))), tuple(opener.stores)
 
-    def opened(text: str) -> str:
+
+class PlaceOpener:
+    """Opens the stores that URLs are in, with the options of the store among those of a read."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self._given = {name: value for name, value in options.get(STORAGE, {}).items() if value is not None}
+        # Everyone who can read a plan could read them.
+        StorageOptions(self._given).require_no_secrets("Spark's plan")
+        self.stores: list[Storage] = []
+
+    def open(self, text: str) -> str:
+        """Return a path from the root, or the URL at which a store is mounted now."""
         if not is_url(text):
             return _absolute(text, must_exist=True)
-        store = open_storage(text, given or None)
+        store = open_storage(text, self._given or None)
         _core.forget_listings(store.url)
-        stores.append(store)
+        self.stores.append(store)
         return store.url
-
-    return tuple(map(opened, _given_paths(options))), tuple(stores)
 
 
 def parse_paths(options: Mapping[str, Any], *, must_exist: bool = False) -> tuple[str, ...]:
     """Parse ``path`` and ``paths`` into absolute local paths."""
-    return tuple(_absolute(each, must_exist=must_exist) for each in _given_paths(options))
+    return tuple(_absolute(each, must_exist=must_exist) for each in given_paths(options))
 
 
-def _given_paths(options: Mapping[str, Any]) -> list[str]:
+def given_paths(options: Mapping[str, Any]) -> list[str]:
+    """Return the paths that ``path`` and ``paths`` name."""
+
     def several(value: Any) -> list[Any]:
         import json
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from kafkalog.spark import option_values
-from kafkalog.spark.source_options import parse_paths
+from kafkalog.spark.option_names import STORAGE, of_store
+from kafkalog.spark.source_options import PlaceOpener, given_paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from kafkalog.log import PartitionFolder
+    from kafkalog.storage import Storage
 
 _log = logging.getLogger("kafkalog.spark")
 
@@ -80,6 +82,8 @@ _WITH_SECRETS = {"records", "cluster_metadata", "topics"}
 
 @dataclass(frozen=True)
 class _Table:
+    # what URLs are in; unpickled in the task before anything is read
+    stores: tuple[Storage, ...]
     name: str
     paths: tuple[str, ...]
     # arguments of the function in kafkalog.tables
@@ -171,11 +175,12 @@ def table_reader(options: Mapping[str, str], schema: StructType) -> TableReader:
 
 
 def _parsed(options: Mapping[str, str]) -> _Table:
-    given = {name.lower(): value for name, value in options.items()}
+    opener = PlaceOpener(of_store(options))
+    given = {name.lower(): value for name, value in options.items() if not name.lower().startswith(STORAGE)}
     name = given.pop("table").strip().lower()
     if name not in TABLES:
         raise ValueError(f"option table: expected one of {', '.join(TABLES)}, found {name!r}")
-    paths = parse_paths({key: given.pop(key) for key in ("path", "paths") if key in given}, must_exist=True)
+    paths = tuple(map(opener.open, given_paths({key: given.pop(key) for key in ("path", "paths") if key in given})))
     arguments: dict[str, Any] = {}
     for option, tables in (("history", TABLES.keys() - _NO_HISTORY), ("secrets", _WITH_SECRETS)):
         value = given.pop(option, None)
@@ -186,8 +191,10 @@ def _parsed(options: Mapping[str, str]) -> _Table:
     if name == "schemas" and "topic" in given:
         arguments["topic"] = given.pop("topic").strip()
     if name == "remote_segments":
-        named = (("remote", "remote"), ("remotelayout", "remote_layout"))
-        arguments.update({argument: given.pop(option).strip() for option, argument in named if option in given})
+        if "remote" in given:
+            arguments["remote"] = opener.open(given.pop("remote").strip())
+        if "remotelayout" in given:
+            arguments["remote_layout"] = given.pop("remotelayout").strip()
     if given:
         raise ValueError(f"option {min(given)} does not apply to tables, which take path, paths, history and secrets")
-    return _Table(name, paths, tuple(arguments.items()))
+    return _Table(tuple(opener.stores), name, paths, tuple(arguments.items()))
