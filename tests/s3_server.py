@@ -1,7 +1,7 @@
 """A small S3 on loopback, which counts requests and breaks answers on demand. It checks no signatures.
 
 It stands for the store in the short tier, as a server of its own that starts in no time: listings by page and level,
-ranges, ETags, ``If-Match``. pyarrow and obstore are the witnesses of what it answers.
+ranges, ETags, ``If-Match``, uploads in one or in parts. pyarrow and obstore are the witnesses of what it answers.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ class S3Server:
     def __init__(self, objects: dict[str, bytes] | None = None, bucket: str = "bkt") -> None:
         self.bucket, self.objects = bucket, dict(objects or {})
         self.modified = 1_700_000_000
+        # Parts by upload and number, until the upload is completed.
+        self.uploads: dict[str, dict[int, bytes]] = {}
         self.counts: Counter[str] = Counter()
         self.bytes = self.listed = self.most_at_once = self.at_once = 0
         self.fault: Callable[[str, str, int], str | None] = lambda kind, key, number: None  # noqa: ARG005
@@ -100,6 +102,15 @@ def _handler(server: S3Server) -> type[BaseHTTPRequestHandler]:  # noqa: C901 - 
         def do_GET(self) -> None:
             self._counted("")
 
+        def do_PUT(self) -> None:
+            self._counted("PUT")
+
+        def do_POST(self) -> None:
+            self._counted("POST")
+
+        def do_DELETE(self) -> None:
+            self._counted("DELETE")
+
         def _counted(self, kind: str) -> None:
             with server.lock:
                 server.at_once += 1
@@ -118,6 +129,7 @@ def _handler(server: S3Server) -> type[BaseHTTPRequestHandler]:  # noqa: C901 - 
                 server.counts[kind] += 1
                 number = server.counts[kind]
             fault = server.fault(kind, key, number)
+            sent = self._sent() if kind in {"PUT", "POST"} else b""
             if fault in STATUS:
                 code, name = STATUS[fault]
                 text = f"<Error><Code>{name}</Code><Message>injected</Message></Error>".encode()
@@ -129,6 +141,8 @@ def _handler(server: S3Server) -> type[BaseHTTPRequestHandler]:  # noqa: C901 - 
             elif fault == "stall":
                 time.sleep(6)
                 self.close_connection = True
+            elif kind in {"PUT", "POST", "DELETE"}:
+                self._upload(kind, key, parse_qs(url.query, keep_blank_values=True), sent)
             elif kind == "LIST":
                 text = self._listing(parse_qs(url.query))
                 with server.lock:
@@ -136,6 +150,49 @@ def _handler(server: S3Server) -> type[BaseHTTPRequestHandler]:  # noqa: C901 - 
                 self._send(200, text, {"Content-Type": "application/xml"}, fault)
             else:
                 self._object(key, fault)
+
+        def _sent(self) -> bytes:
+            data = b""
+            if "chunked" in self.headers.get("Transfer-Encoding", ""):
+                while size := int(self.rfile.readline().partition(b";")[0], 16):
+                    data += self.rfile.read(size)
+                    self.rfile.readline()
+                self.rfile.readline()
+            else:
+                data = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            if "aws-chunked" not in self.headers.get("Content-Encoding", ""):
+                return data
+            # Size in hexadecimal and a signature, the bytes, and so on; at the end perhaps a checksum.
+            whole = b""
+            while data:
+                head, _, data = data.partition(b"\r\n")
+                size = int(head.partition(b";")[0] or b"0", 16)
+                if size == 0:
+                    break
+                whole, data = whole + data[:size], data[size + 2 :]
+            return whole
+
+        def _upload(self, kind: str, key: str, query: dict[str, list[str]], sent: bytes) -> None:
+            upload = query.get("uploadId", [""])[0]
+            headers = {"Content-Type": "application/xml"}
+            if kind == "POST" and not upload:
+                upload = f"{len(server.uploads)}-{server.counts['POST']}"
+                server.uploads[upload] = {}
+                self._send(200, _answer_of("InitiateMultipartUpload", UploadId=upload, Key=key), headers)
+            elif kind == "POST":
+                parts = server.uploads.pop(upload)
+                server.objects[key] = b"".join(parts[number] for number in sorted(parts))
+                etag = _etag(server.objects[key])
+                self._send(200, _answer_of("CompleteMultipartUpload", Key=key, ETag=etag), headers)
+            elif kind == "DELETE":
+                server.uploads.pop(upload, None)
+                self._send(204, b"", {})
+            elif upload:
+                server.uploads[upload][int(query["partNumber"][0])] = sent
+                self._send(200, b"", {"ETag": _etag(sent)})
+            else:
+                server.objects[key] = sent
+                self._send(200, b"", {"ETag": _etag(sent)})
 
         def _listing(self, query: dict[str, list[str]]) -> bytes:
             prefix, delimiter = (query.get(name, [""])[0] for name in ("prefix", "delimiter"))
@@ -207,6 +264,11 @@ def _handler(server: S3Server) -> type[BaseHTTPRequestHandler]:  # noqa: C901 - 
             self.wfile.write(data)
 
     return Handler
+
+
+def _answer_of(action: str, **fields: str) -> bytes:
+    inside = "".join(f"<{name}>{escape(value)}</{name}>" for name, value in fields.items())
+    return f'<?xml version="1.0"?><{action}Result>{inside}</{action}Result>'.encode()
 
 
 def _etag(data: bytes) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, NoReturn, Protocol,
 
 from kafkalog import _core
 from kafkalog._encoding import BESIDE
+from kafkalog._export_targets import StoreTarget
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -50,7 +51,7 @@ class FileFormat(NamedTuple):
     compressed: bool
 
 
-def format_of(out: Path) -> FileFormat | None:
+def format_of(out: Path | StoreTarget) -> FileFormat | None:
     """Return the format of a file by the ending of its name, or None for a folder."""
     name = out.name.lower()
     forms = {suffix: form for form, suffix in SUFFIXES.items()} | _ALIASES
@@ -138,20 +139,21 @@ class Files:
         self.count += 1
         return rows
 
-    def write(self, target: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
-        """Write one file under a temporary name, then rename it."""
-        if not self._overwrite and os.path.lexists(target):
+    def write(self, target: Path | StoreTarget, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
+        """Write one file under a temporary name, then rename or upload it."""
+        is_there = target.exists() if isinstance(target, StoreTarget) else os.path.lexists(target)
+        if not self._overwrite and is_there:
             raise FileExistsError(errno.EEXIST, f"{os.strerror(errno.EEXIST)} (--overwrite replaces it)", str(target))
-        # Hidden: a reader that lists the folder meanwhile must not take it for data.
-        # The longest names leave no room.
-        beside = target.with_name(f".{os.fsdecode(os.fsencode(target.name)[:200])}.{os.getpid()}.tmp")
+        beside = target.beside() if isinstance(target, StoreTarget) else _beside(target)
+        # An upload has names and texts of its own.
+        named = beside if isinstance(target, StoreTarget) else target
         rows = 0
         try:
-            with _named(target):
+            with _named(named):
                 writer = self._open(beside, schema)
             try:
                 for batch in batches:
-                    with _named(target):
+                    with _named(named):
                         writer.write_batch(batch)
                     rows += batch.num_rows
             except BaseException:
@@ -159,7 +161,7 @@ class Files:
                 with contextlib.suppress(Exception):
                     writer.close()
                 raise
-            with _named(target):
+            with _named(named):
                 writer.close()
             self._publish(beside, target)
         except BaseException:
@@ -168,7 +170,11 @@ class Files:
         self.count += 1
         return rows
 
-    def _publish(self, beside: Path, target: Path) -> None:
+    def _publish(self, beside: Path, target: Path | StoreTarget) -> None:
+        if isinstance(target, StoreTarget):
+            target.upload(beside)
+            beside.unlink()
+            return
         if self._overwrite:
             beside.replace(target)
             return
@@ -193,6 +199,12 @@ class Files:
     def _text_writer(self, sink: BinaryIO, schema: pa.Schema) -> _Text:
         is_packed = self._compression == "gzip"
         return _Text(sink, schema, self._form, text=self._text, compressed=is_packed, json=self._json)
+
+
+def _beside(target: Path) -> Path:
+    # Hidden: a reader that lists the folder meanwhile must not take it for data.
+    # The longest names leave no room.
+    return target.with_name(f".{os.fsdecode(os.fsencode(target.name)[:200])}.{os.getpid()}.tmp")
 
 
 # Python opens the files: pyarrow does not accept paths that are not UTF-8.

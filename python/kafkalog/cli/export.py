@@ -21,6 +21,7 @@ from kafkalog._export_files import (
     interruptible,
     unfinished,
 )
+from kafkalog._export_targets import StoreTarget, target_of
 from kafkalog._loose import Loose, staged
 from kafkalog._typed_values import json_columns
 from kafkalog.cli import _common, _printing
@@ -31,6 +32,7 @@ from kafkalog.errors import KafkaLogError, UnknownTopicOrPartitionError
 from kafkalog.options import ReadOptions, column_names, decode_arguments, whole_columns
 from kafkalog.reader import RecordReader, plan_ranges
 from kafkalog.schema import DEFAULT_COLUMNS
+from kafkalog.storage._urls import is_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -44,7 +46,8 @@ _LONGEST_NAME = 255
 EPILOG = """\
 OUT is one file if it ends in .parquet, .arrow, .jsonl, .json, .ndjson (all three are JSON lines), .csv or .tsv, or in
 one of the last five and .gz; - is standard output; otherwise it is a folder with one file per partition. A file appears
-under its name when it is complete; in a folder, a partition that cannot be read has no file, and the exit code is 1. A
+under its name when it is complete; in a folder, a partition that cannot be read has no file, and the exit code is 1.
+OUT may be a URL of a store: each file is made in TMPDIR, and uploaded when it is complete. A
 folder that --spark writes holds files of several partitions, and appears when all are complete. In JSON lines, CSV and
 TSV keys and values are base64; with --text they are text, and bytes that are not UTF-8 are null there and base64 in a
 field or column of their own: "value":null,"valueBase64":"/w==". With --decode, keys or values are nested columns in
@@ -63,8 +66,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     _common.add_broker(parser)
     _common.add_remote(parser)
-    help_ = "a folder, one file, or - for standard output (jsonl, csv, tsv, arrow)"
-    parser.add_argument("out", metavar="OUT", type=_common.output_or_standard, help=help_)
+    help_ = "a folder, one file, a URL of either, or - for standard output (jsonl, csv, tsv, arrow)"
+    parser.add_argument("out", metavar="OUT", type=_out, help=help_)
     help_ = "default: from the ending of OUT, or parquet; jsonl for -"
     _common.add_option(parser, "--format", other=["-f"], choices=list(SUFFIXES), help=help_)
     parser.add_argument("-J", "--json", dest="format", action="store_const", const="jsonl", help=argparse.SUPPRESS)
@@ -102,7 +105,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace, path: Paths, outside: Loose | None) -> int:  # noqa: C901 - checks, one by one
-    out = Path(arguments.out)
+    out = target_of(arguments.out)
     named = format_of(out)
     is_printed = arguments.out == STANDARD_OUTPUT
     form = arguments.format or (named.form if named else "jsonl" if is_printed else "parquet")
@@ -134,9 +137,11 @@ def _run(arguments: argparse.Namespace, path: Paths, outside: Loose | None) -> i
             f"no topic in {', '.join(arguments.paths)} matches {arguments.topic_pattern!r}"
         )
     # A file outside a log dir may lie beside the output, but is not replaced.
-    is_beside = outside is not None and not (out.exists() and out.samefile(str(outside)))
-    if not is_printed:
-        sources = getattr(arguments, "local_paths", arguments.paths)
+    sources = getattr(arguments, "local_paths", arguments.paths)
+    if isinstance(out, StoreTarget):
+        out.check([*sources, *filter(None, [arguments.remote])])
+    elif not is_printed:
+        is_beside = outside is not None and not (out.exists() and out.samefile(str(outside)))
         _core.check_output(str(out), [] if is_beside else _places.on_disk(sources))
     # Spark plans again; an error in the selection is the same with and without it.
     if arguments.spark is not None:
@@ -150,7 +155,7 @@ def _run(arguments: argparse.Namespace, path: Paths, outside: Loose | None) -> i
     )
     decodings = Decodings(ranges, path, options)
     progress = Progress(sum(each.bytes for each in ranges))
-    for left in () if is_printed else unfinished(out.parent if named else out):
+    for left in () if is_printed or isinstance(out, StoreTarget) else unfinished(out.parent if named else out):
         _printing.warn(f"{left}: unfinished file of an export that was killed or still runs")
     lost: list[dict[str, Any]] = []
     with interruptible():
@@ -174,7 +179,7 @@ def _run(arguments: argparse.Namespace, path: Paths, outside: Loose | None) -> i
 def _write(
     files: Files,
     progress: Progress,
-    targets: Iterable[tuple[Path, list[_core.PartitionRange]]],
+    targets: Iterable[tuple[Path | StoreTarget, list[_core.PartitionRange]]],
     options: ReadOptions,
     outside: Loose | None,
     *,
@@ -218,8 +223,8 @@ def _write(
 
 
 def _targets(
-    out: Path, ranges: list[_core.PartitionRange], suffix: str, *, single: bool
-) -> Iterator[tuple[Path, list[_core.PartitionRange]]]:
+    out: Path | StoreTarget, ranges: list[_core.PartitionRange], suffix: str, *, single: bool
+) -> Iterator[tuple[Path | StoreTarget, list[_core.PartitionRange]]]:
     """Yield each file with its ranges."""
     if single:
         yield out, ranges
@@ -233,7 +238,8 @@ def _targets(
             digest = hashlib.sha256(each.topic.encode()).hexdigest()[:16]
             name = f"{each.topic[:200]}~{digest}-{each.partition}{suffix}"
         by_name.setdefault(name, []).append(each)
-    out.mkdir(parents=True, exist_ok=True)
+    if isinstance(out, Path):
+        out.mkdir(parents=True, exist_ok=True)
     for name, some in by_name.items():
         yield out / name, some
 
@@ -332,6 +338,10 @@ def _on_spark(arguments: argparse.Namespace, form: str) -> int:
 def _spark_decoding(arguments: argparse.Namespace) -> dict[str, Any]:
     words = {"reader_schema": "readerSchema", "decode_as": "decodeAs", "on_undecoded": "onUndecoded"}
     return {words.get(name, name): value for name, value in decoding_options(arguments).items()}
+
+
+def _out(text: str) -> str:
+    return _common.place(text) if is_url(text) else _common.output_or_standard(text)
 
 
 def _names(text: str) -> list[str]:

@@ -18,6 +18,7 @@ from kafkalog.storage._urls import Location, is_url, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
 
     from kafkalog.storage._clients import Client, Listing, ObjectTuple
     from kafkalog.typing import Paths, StrPath
@@ -26,6 +27,8 @@ __all__ = ["Storage", "open_storage"]
 
 # Options of the command line, for URLs without options of their own.
 _DEFAULTS: ContextVar[Mapping[str, Any] | None] = ContextVar("storage_options", default=None)
+# Whether what was listed is still taken for the present.
+_KEEPS_LISTINGS: ContextVar[bool] = ContextVar("keeps_listings", default=False)
 # Log dirs and their tiers, which kafkalog.tiers mounts.
 TIERED = "tiered://"
 _LOCK = threading.Lock()
@@ -81,6 +84,16 @@ class Storage:
             self._options.require_no_secrets("a pickle")
         return self._root, list(self._location), self._options.given
 
+    def below(self, name: str) -> Storage:
+        """Return the place of a name below this one."""
+        key = self._location.key
+        return self.at(self._location._replace(key=f"{key}/{name}" if key else name))
+
+    @property
+    def root(self) -> str:
+        """The URL at which the store is mounted."""
+        return self._root
+
     @property
     def key(self) -> str:
         """The key of the place in its bucket."""
@@ -114,6 +127,10 @@ class Storage:
         from kafkalog.storage._clients import ObjectRange
 
         return self._client.read(ObjectRange(key, start, length, size, version, check))
+
+    def put(self, file: Path) -> None:
+        """Upload a file as the object of this place, in place of one that is there."""
+        self._client.put(self.key, file)
 
 
 def open_storage(
@@ -201,7 +218,8 @@ def _located(path: StrPath, storage_options: Mapping[str, Any] | None, filesyste
     if not isinstance(text, str) or (filesystem is None and not is_url(text)) or text.startswith(TIERED):
         return path
     url = open_storage(text, storage_options, filesystem).url
-    _core.forget_listings(url)
+    if not _KEEPS_LISTINGS.get():
+        _core.forget_listings(url)
     return url
 
 
@@ -221,6 +239,16 @@ def place(text: str) -> str | None:
     if not is_url(text):
         return None
     return text.rstrip("/") if text.startswith(TIERED) else open_storage(text).url
+
+
+@contextmanager
+def one_listing() -> Iterator[None]:
+    """List a log dir once for everything that is read of it, as long as the context lasts."""
+    token = _KEEPS_LISTINGS.set(True)
+    try:
+        yield
+    finally:
+        _KEEPS_LISTINGS.reset(token)
 
 
 @contextmanager

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import random
 import re
-from typing import TYPE_CHECKING, NoReturn
+import time
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
+
+_Answer = TypeVar("_Answer")
+# Seconds between tries of what the core does not try; a little more or less each.
+_WAITS = (0.1, 0.4, 1.6, 6.4)
 
 # The order counts: the first match decides. What clients say was tried with each (tests/python/test_storage_faults.py).
 _KINDS = (
@@ -63,6 +69,18 @@ class StoreError(OSError):
     def __init__(self, kind: str, text: str) -> None:
         super().__init__(text)
         self.kind = kind
+
+
+def patiently(request: Callable[[], _Answer]) -> _Answer:
+    """Make a request, again after a while if it failed for a reason that may pass."""
+    for wait in _WAITS:
+        try:
+            return request()
+        except OSError as error:  # noqa: PERF203 - a request takes longer
+            if getattr(error, "kind", None) != "transient":
+                raise
+            time.sleep(wait * (0.5 + random.random()))  # noqa: S311 - no secret
+    return request()
 
 
 def fail(error: BaseException, secrets: Iterable[str]) -> NoReturn:

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import os
-import random
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from kafkalog.storage._failures import patiently
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from kafkalog.storage import Storage
 
 __all__ = ["FolderStore", "ObjectInfo", "ObjectStore", "StorePart", "store_of"]
-
-# Seconds between tries; a little more or less each.
-_WAITS = (0.1, 0.4, 1.6, 6.4)
-_Answer = TypeVar("_Answer")
 
 
 class ObjectInfo(NamedTuple):
@@ -70,31 +64,19 @@ class StorePart:
 
     def list(self, prefix: str, recursive: bool) -> tuple[list[ObjectInfo], list[str], int]:  # noqa: FBT001
         """Return the objects below a prefix, folders that were not entered, and requests."""
-        objects, folders, requests = _patiently(lambda: self._place.list(self._before + prefix, recursive))
+        objects, folders, requests = patiently(lambda: self._place.list(self._before + prefix, recursive))
         cut = len(self._before)
         found = [ObjectInfo(key[cut:], size, at, version) for key, size, at, version in objects]
         return found, [each[cut:] for each in folders], requests
 
     def stat(self, key: str) -> ObjectInfo | None:
         """Return an object, or None if there is none."""
-        found = _patiently(lambda: self._place.stat(self._before + key))
+        found = patiently(lambda: self._place.stat(self._before + key))
         return None if found is None else ObjectInfo(key, *found[1:])
 
     def read(self, key: str, start: int, length: int, size: int, version: str | None) -> bytes:
         """Return a range of an object."""
-        return _patiently(lambda: bytes(self._place.read(self._before + key, start, length, size, version)))
-
-
-def _patiently(request: Callable[[], _Answer]) -> _Answer:
-    """Make a request, again after a while if it failed for a reason that may pass."""
-    for wait in _WAITS:
-        try:
-            return request()
-        except OSError as error:  # noqa: PERF203 - a request takes longer
-            if getattr(error, "kind", None) != "transient":
-                raise
-            time.sleep(wait * (0.5 + random.random()))  # noqa: S311 - no secret
-    return request()
+        return patiently(lambda: bytes(self._place.read(self._before + key, start, length, size, version)))
 
 
 class FolderStore:
