@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
-from kafkalog import _arguments, _core, _reprs
+from kafkalog import _arguments, _core, _reprs, storage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     import pyarrow as pa
 
@@ -172,9 +172,12 @@ class _Index(_Entries[_Pair]):
         base_offset: int | None = None,
         max_index_size: int = 10_485_760,
         writable: bool = False,  # noqa: FBT001, FBT002 - in Kafka's place
+        *,
+        storage_options: Mapping[str, Any] | None = None,
+        filesystem: object | None = None,
     ) -> None:
-        self._path = _arguments.local(path)
         self._writable = _arguments.flag("writable", writable)
+        self._path = _index_path(path, storage_options, filesystem, writable=self._writable)
         size = _arguments.integer("max_index_size", max_index_size, 0, _arguments.INT32_MAX)
         self._core = _core.Index(
             self._path, self._IS_TIME, _arguments.optional_integer("base_offset", base_offset, 0), size, self._writable
@@ -240,6 +243,8 @@ class OffsetIndex(_Index[OffsetPosition]):
         Whether entries can be added and removed. The file is preallocated until it is closed, and must have one writer
         only: hold the lock of the log dir, or make sure that no broker runs. As in Kafka, every whole slot of an
         existing file then counts as an entry; without ``writable``, slots that were never written do not.
+    storage_options, filesystem : optional
+        The store of a URL, as for :func:`kafkalog.scan`; an index in a store is only read.
 
     Raises
     ------
@@ -393,9 +398,12 @@ class TransactionIndex(_Entries[AbortedTransaction]):
         path: StrPath,
         base_offset: int | None = None,
         writable: bool = False,  # noqa: FBT001, FBT002 - as the other indexes
+        *,
+        storage_options: Mapping[str, Any] | None = None,
+        filesystem: object | None = None,
     ) -> None:
-        self._path = _arguments.local(path)
         self._writable = _arguments.flag("writable", writable)
+        self._path = _index_path(path, storage_options, filesystem, writable=self._writable)
         self._core = _core.TransactionIndex(
             self._path, _arguments.optional_integer("base_offset", base_offset, 0), self._writable
         )
@@ -443,6 +451,14 @@ class TransactionIndex(_Entries[AbortedTransaction]):
         start = _arguments.integer("fetch_offset", fetch_offset)
         found, complete = self._core.collect_aborted(start, _arguments.integer("upper_bound", upper_bound))
         return [AbortedTransaction(*each) for each in found], complete
+
+
+def _index_path(
+    path: StrPath, storage_options: Mapping[str, Any] | None, filesystem: object | None, *, writable: bool
+) -> str:
+    if writable:
+        return _arguments.local(path)
+    return _arguments.path(storage.located(path, storage_options, filesystem))
 
 
 def _int32(option: str, given: int) -> int:

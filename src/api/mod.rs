@@ -61,6 +61,7 @@ mod bindings {
     };
     pub(crate) use crate::io::appender::SyncPolicy;
     pub(crate) use crate::io::disk::Disk;
+    pub(crate) use crate::io::folder::open_file;
     pub(crate) use crate::io::interrupt::with_cancellation;
     pub(crate) use crate::io::objects::mount::{forget_listings, is_mounted, mount};
     pub(crate) use crate::io::objects::request::RequestLimits;
@@ -68,8 +69,7 @@ mod bindings {
         ObjectBytes, ObjectInfo, ObjectListing, ObjectRange, Provided, Provider, ProviderError,
         ProviderErrorKind,
     };
-    pub(crate) use crate::io::storage::Folder;
-    pub(crate) use crate::io::storage::read_small;
+    pub(crate) use crate::io::storage::{Folder, read_exact_at};
     pub(crate) use crate::io::threads::lock;
     pub(crate) use crate::io::url::local;
     pub(crate) use crate::log::dir::{CHECKPOINTS, DirState, PartitionFolder};

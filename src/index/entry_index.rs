@@ -20,7 +20,7 @@ use crate::error::{Error, Refusal, Result};
 use crate::format::entry::relative_offset;
 use crate::io::disk::Disk;
 use crate::io::entry_file::{EntryFile, bytes_of, entries_in};
-use crate::io::folder::DiskReader;
+use crate::io::folder::open_file;
 use crate::io::index_file::IndexFile;
 use crate::io::mapping::ClosedFile;
 use crate::io::storage::{ReadFolder, Storage};
@@ -83,8 +83,8 @@ impl<E: IndexEntry<N>, const N: usize> EntryIndex<E, N> {
     /// # Errors
     /// `Io` where the file cannot be read.
     pub fn open(path: &Path, base_offset: Offset) -> Result<Self> {
-        let (file, length) = DiskReader::open_with_length(path)?;
-        Self::over(Slots::copy(&file, length, E::is_tail)?, base_offset)
+        let (file, length) = open_file(path)?;
+        Self::over(Slots::copy(&*file, length, E::is_tail)?, base_offset)
     }
 
     /// As [`EntryIndex::open`], of a file in any storage.

@@ -10,7 +10,7 @@ use crate::format::entry::{ABORTED_TXN_SIZE, AbortedTxn};
 use crate::io::atomic::folder_of;
 use crate::io::disk::Disk;
 use crate::io::entry_file::{EntryFile, bytes_of, entries_in, whole};
-use crate::io::folder::{DiskFolder, DiskReader};
+use crate::io::folder::{DiskFolder, open_file};
 use crate::io::mapping::ClosedFile;
 use crate::io::storage::{ReadFile as _, ReadFolder, Storage, StoredFile};
 use crate::types::Offset;
@@ -41,8 +41,8 @@ impl TransactionIndex {
     /// # Errors
     /// `Io` where the file cannot be read.
     pub fn open(path: &Path, base_offset: Offset) -> Result<Self> {
-        let (file, length) = DiskReader::open_with_length(path)?;
-        let slots = Slots::copy(&file, length, |_, _| false)?;
+        let (file, length) = open_file(path)?;
+        let slots = Slots::copy(&*file, length, |_, _| false)?;
         Ok(Self::over(slots, base_offset))
     }
 

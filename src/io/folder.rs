@@ -1,5 +1,6 @@
 //! Folders on a disk.
 
+use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,8 @@ use super::index_file::IndexFile;
 use super::links::detach;
 use super::objects::folder::ObjectFolder;
 use super::storage::{
-    FileStat, Folder, FolderEntries, FolderEntry, ReadFile, ReadFolder, Storage, StoredFile,
+    EntrySpace, FileStat, Folder, FolderEntries, FolderEntry, ReadFile, ReadFolder, Storage,
+    StoredFile, read_small,
 };
 use super::url::dir_above;
 use crate::error::{Error, Result};
@@ -62,6 +64,33 @@ pub(crate) fn is_file(path: &Path) -> bool {
     Folder::at(path)
         .is_folder()
         .is_ok_and(|is_folder| !is_folder)
+}
+
+/// Opens the file at a path, on a disk or in a mounted store, and returns its length too.
+///
+/// # Errors
+/// `Io`, also for what is no file.
+pub(crate) fn open_file(path: &Path) -> Result<(Arc<dyn ReadFile>, u64)> {
+    if let Some(object) = ObjectFolder::at(path) {
+        return object.above().open_with_length(&name_of(path));
+    }
+    let (file, length) = DiskReader::open_with_length(path)?;
+    Ok((Arc::new(file), length))
+}
+
+/// All of a small file at a path likewise.
+///
+/// # Errors
+/// As [`open_file`]; `CorruptIndex` above `limit`.
+pub(crate) fn read_file(path: &Path, limit: u64) -> Result<Vec<u8>> {
+    match ObjectFolder::at(path) {
+        Some(object) => read_small(&*object.above(), &name_of(path), limit),
+        None => super::file::read_small(path, limit),
+    }
+}
+
+fn name_of(path: &Path) -> Cow<'_, str> {
+    path.file_name().unwrap_or_default().to_string_lossy()
 }
 
 impl From<&Path> for Folder {
@@ -122,6 +151,11 @@ impl ReadFolder for DiskFolder {
     fn place(&self) -> Result<PathBuf> {
         let place = self.path.canonicalize();
         place.map_err(Error::io(&*self.path))
+    }
+
+    fn space(&self) -> Result<Option<EntrySpace>> {
+        let about = fs::metadata(&self.path).map_err(Error::io(&*self.path))?;
+        Ok(Some(EntrySpace::of(&about)))
     }
 
     fn above(&self) -> Folder {
@@ -190,18 +224,10 @@ pub(crate) struct DiskReader {
 }
 
 impl DiskReader {
-    /// Opens `path`.
-    ///
-    /// # Errors
-    /// `Io`, also for what is no file.
-    pub(crate) fn open(path: &Path) -> Result<Self> {
-        Self::open_with_length(path).map(|(reader, _)| reader)
-    }
-
     /// Opens `path`, whose length is known then.
     ///
     /// # Errors
-    /// As [`DiskReader::open`].
+    /// `Io`, also for what is no file.
     pub(crate) fn open_with_length(path: &Path) -> Result<(Self, u64)> {
         let (file, about) = open(path).map_err(Error::io(path))?;
         let path = path.to_path_buf();

@@ -10,7 +10,7 @@
 //! | [`Storage`] | a folder that is written | as [`ReadFolder`] |
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::{self, DirEntry, File, Metadata};
 use std::io;
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::entry_file::EntryFile;
-use super::file::{ensure_small, modified_ms};
+use super::file::{allocated, ensure_small, modified_ms, several_names};
 use super::objects::request::RequestCounters;
 use crate::error::{Error, Result};
 use crate::types::TimestampMs;
@@ -77,6 +77,37 @@ impl FileStat {
     }
 }
 
+/// Space that a file or a folder itself takes up.
+#[derive(Clone, Copy, Debug)]
+pub struct EntrySpace {
+    /// Its length.
+    pub length: u64,
+    /// Bytes that are set aside for it.
+    pub allocated: u64,
+    /// Device and inode of a file that has several names.
+    pub inode: Option<(u64, u64)>,
+}
+
+impl EntrySpace {
+    /// From metadata on a disk.
+    pub(super) fn of(meta: &Metadata) -> Self {
+        Self {
+            length: meta.len(),
+            allocated: allocated(meta),
+            inode: several_names(meta),
+        }
+    }
+
+    /// Of an object.
+    const fn of_object(length: u64) -> Self {
+        Self {
+            length,
+            allocated: length,
+            inode: None,
+        }
+    }
+}
+
 /// The entries of a folder, in any order.
 pub(crate) type FolderEntries<'a> = Box<dyn Iterator<Item = Result<FolderEntry<'a>>> + 'a>;
 
@@ -115,6 +146,12 @@ impl<'a> FolderEntry<'a> {
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.name.to_str()
+    }
+
+    /// Its name, Unicode or not.
+    #[must_use]
+    pub fn raw_name(&self) -> &OsStr {
+        &self.name
     }
 
     /// Its name for messages.
@@ -178,10 +215,33 @@ impl<'a> FolderEntry<'a> {
             EntryOrigin::Other(_, true) => Ok(None),
             EntryOrigin::Other(folder, false) => folder.stat(&self.text()).map(Some),
         };
-        match found {
-            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
-            found => found,
-        }
+        unless_gone(found)
+    }
+
+    /// Space that it takes up, of a link without its target; `None` if it is gone since the listing, or a folder of a
+    /// store, which is no more than a part of names.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn space(&self) -> Result<Option<EntrySpace>> {
+        let found = match &self.origin {
+            EntryOrigin::Disk(entry) => match entry.metadata() {
+                Ok(about) => Ok(Some(EntrySpace::of(&about))),
+                Err(error) => Err(Error::io(entry.path())(error)),
+            },
+            EntryOrigin::Other(..) => {
+                let stat = self.stat()?;
+                return Ok(stat.map(|stat| EntrySpace::of_object(stat.length)));
+            }
+        };
+        unless_gone(found)
+    }
+}
+
+fn unless_gone<T>(found: Result<Option<T>>) -> Result<Option<T>> {
+    match found {
+        Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+        found => found,
     }
 }
 
@@ -297,6 +357,14 @@ pub trait ReadFolder: fmt::Debug + Send + Sync {
     /// # Errors
     /// `Io`, also where there is neither.
     fn is_folder(&self) -> Result<bool>;
+
+    /// Space that the folder itself takes up; `None` in a store, as of [`FolderEntry::space`].
+    ///
+    /// # Errors
+    /// `Io`.
+    fn space(&self) -> Result<Option<EntrySpace>> {
+        Ok(None)
+    }
 
     /// Path of a file in it for error messages.
     fn path_of(&self, name: &str) -> PathBuf {

@@ -65,7 +65,7 @@ mod _core {
     use super::rows::PyRows;
     #[pymodule_export]
     use super::storage::{
-        forget_listings, is_mounted, list_folder, mount_storage, path_kind, read_file,
+        forget_listings, is_mounted, list_folder, mount_storage, path_kind, read_range,
     };
     #[pymodule_export]
     use super::tables::{

@@ -6,7 +6,7 @@
 )]
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,14 +15,13 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 
-use super::errors::into_py;
 use super::interrupt;
 use crate::api::{
     Folder, ObjectBytes, ObjectInfo, ObjectListing, ObjectRange, Provided, Provider, ProviderError,
     ProviderErrorKind, RequestLimits, forget_listings as forget, is_mounted as mounted, mount,
-    read_small,
+    open_file, read_exact_at,
 };
-use crate::error::{Error, Result};
+use crate::error::Error;
 
 /// A provider in Python: an object with the methods `list`, `stat` and `read` of `kafkalog.storage.Storage`.
 struct PyProvider(Py<PyAny>);
@@ -189,14 +188,20 @@ pub(super) fn list_folder(
     })
 }
 
-/// All bytes of a file, on a disk or in a mounted store.
+/// Bytes of a file, on a disk or in a mounted store, from `start` on; fewer than `length` at its end.
 #[pyfunction]
-pub(super) fn read_file(py: Python<'_>, path: PathBuf, most: u64) -> PyResult<Bound<'_, PyBytes>> {
-    let bytes = py.detach(|| whole(&path, most)).map_err(into_py)?;
+pub(super) fn read_range(
+    py: Python<'_>,
+    path: PathBuf,
+    start: u64,
+    length: u64,
+) -> PyResult<Bound<'_, PyBytes>> {
+    let bytes = interrupt::detach(py, || {
+        let (file, size) = open_file(&path)?;
+        let length = size.saturating_sub(start).min(length);
+        let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
+        read_exact_at(&*file, &mut bytes, start)?;
+        Ok(bytes)
+    })?;
     Ok(PyBytes::new(py, &bytes))
-}
-
-fn whole(path: &Path, most: u64) -> Result<Vec<u8>> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    read_small(&*Folder::at(path).above(), &name, most)
 }

@@ -302,10 +302,10 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::io::folder::DiskReader;
+    use crate::io::folder::open_file;
 
     fn open(path: &Path) -> Arc<dyn ReadFile> {
-        Arc::new(DiskReader::open(path).unwrap())
+        open_file(path).unwrap().0
     }
 
     /// A batch of magic 2 with a right checksum.

@@ -182,6 +182,13 @@ impl LogSegment {
             .unwrap_or(false)
     }
 
+    /// Length of a file of another kind that belongs to this `.log`, if there is one.
+    #[must_use]
+    pub fn size_of(&self, kind: FileKind) -> Option<u64> {
+        let stat = self.folder.stat(&self.sibling_name(kind));
+        stat.ok().map(|stat| stat.length)
+    }
+
     /// The file of another kind that belongs to this `.log`, for error messages.
     #[must_use]
     pub fn sibling(&self, kind: FileKind) -> PathBuf {

@@ -69,9 +69,11 @@ def test_object_store_examples_run(monkeypatch: pytest.MonkeyPatch) -> None:
             exec("\n".join([*before, f"found = {last}"]), names)  # noqa: S102 - the examples themselves
             found: Any = names["found"]
             rows.append(found.num_rows if isinstance(found, pa.Table) else found.read_all().num_rows)
-        (listing,) = documents.blocks("object-stores", "sh")
+        listing, exporting = documents.blocks("object-stores", "sh")
         options = f"--storage-option aws_allow_http=true --storage-option aws_endpoint_url={server.endpoint}"
         shown = shell(f"{listing.rstrip()} {options}\n", Path(), documents.ROOT)
+        shell(f"{exporting.rstrip()} {options}\n", Path(), documents.ROOT)
+        assert server.objects["orders.parquet"].endswith(b"PAR1")
     finally:
         server.close()
     assert rows == [880, kafkalog.read_table(corpus.GOLDEN / "clean-restarts" / "data-1").num_rows]
@@ -181,7 +183,7 @@ def test_shell_blocks_are_these() -> None:
         "shell": 3,
         "tables": 1,
         "typed": 2,
-        "object-stores": 1,
+        "object-stores": 2,
         "tiered": 1,
     }
 

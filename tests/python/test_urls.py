@@ -31,6 +31,8 @@ _SPARK = {"path", "out", "source"}
 _PARTITION = {"PartitionLog", "rebuild_indexes", "truncate", "append_batches"}
 _FILE = {"OffsetIndex": ".index", "TimeIndex": ".timeindex", "TransactionIndex": ".txnindex"}
 _OTHERS = {"topic": "orders", "partition": 0, "offset": 5, "to_offset": 5, "spark": None}
+# Segments in a tier are asked for beside the tier; the others tell of paths, times of files and folders.
+OWN_TESTS = {"tables.remote_segments", "verify", "explain", "disk_usage"}
 # Path("file://host/x") is file:/host/x, which names a local file.
 URLS = ("s3://bucket/x", "hdfs://host:8020/x", "abfss://container@account/x", "dbfs:/x", "S3A://b", "file://host/x")
 
@@ -81,8 +83,7 @@ CASES = [
 READERS = [
     pytest.param(*case[:2], id=case[0])
     for case in path_parameters()
-    # Segments in a tier are asked for beside the tier, as its own tests do.
-    if takes_stores(case[1], case[2]) and case[0] != "tables.remote_segments"
+    if takes_stores(case[1], case[2]) and case[0] not in OWN_TESTS
 ]
 
 
@@ -101,7 +102,7 @@ def arguments(name: str, call: Callable[..., Any], folder: Path) -> dict[str, An
             found[parameter.name] = _OTHERS[parameter.name]
         elif last in _FILE:
             found[parameter.name] = next(
-                (folder / "L" / "orders-0").glob(f"*{_FILE[last]}"), folder / f"{0:020}.txnindex"
+                (folder / "L" / ("ledger-0" if last == "TransactionIndex" else "orders-0")).glob(f"*{_FILE[last]}")
             )
         else:
             found[parameter.name] = folder / "L" / ("orders-0" if last in _PARTITION else "")

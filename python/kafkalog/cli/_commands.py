@@ -175,7 +175,13 @@ ELSEWHERE = {
 ANSWERING = frozenset({*GROUPS["start here"], *GROUPS["read"], *GROUPS["look"], "explain"})
 
 # Commands that read URLs of object stores.
-OF_STORES = frozenset({"cat", "export", "grep", "groups", "ls", "offsets", "schemas", "stats", "topics"})
+OF_STORES = frozenset(
+    {
+        *("cat", "export", "grep", "ls", "dump"),
+        *("stats", "offsets", "groups", "transactions", "schemas", "topics", "metadata"),
+        *("verify", "explain", "report"),
+    }
+)
 
 FIRST_STEPS = """\
 Reads what Apache Kafka left on disk, without a broker. DIR is a log dir: the folder that holds orders-0 and the like.

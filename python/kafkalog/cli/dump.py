@@ -9,6 +9,7 @@ from os import fspath
 from pathlib import Path
 from typing import Literal
 
+from kafkalog import _places
 from kafkalog._loose import Loose, ensure_named, loose, naming, only
 from kafkalog.cli import _common
 
@@ -142,7 +143,7 @@ def run(args: argparse.Namespace) -> int:
     """Dump the files."""
     from kafkalog import _core
 
-    named_folders = any(each != "-" and Path(each).is_dir() for each in args.path)
+    named_folders = any(each != "-" and _places.is_folder(_places.at(each)) for each in args.path)
     codes = [0]
     args.files += [each for path in args.path for each in _segments(path, args.topic, args.partition, codes)]
     if not args.files:
@@ -189,22 +190,23 @@ def _segments(
     file: str, topics: list[str] | None, partitions: list[int] | dict[str, list[int]] | None, codes: list[int]
 ) -> list[str]:
     """Return the segments in a folder, or the file itself; folders that cannot be read are reported."""
-    if file == "-" or not Path(file).is_dir():
+    file = _places.at(file)
+    if file == "-" or not _places.is_folder(file):
         return [file]
     chosen = _common.selected(file, topics, partitions, live=True)
     found = []
     for folder in chosen:
         with _common.others_continue(several=len(chosen) > 1) as failed:
-            names = sorted(name for name in os.listdir(folder.path) if name.endswith(".log"))  # noqa: PTH208 - any bytes
-            found += [os.path.join(folder.path, name) for name in names]  # noqa: PTH118
+            names = sorted(name for name in _places.listed(folder.path) if name.endswith(".log"))
+            found += [os.path.join(folder.path, name) for name in names]  # noqa: PTH118 - of any bytes
         codes += failed
-    return [each for each in found if Path(each).is_file()]
+    return [each for each in found if _places.is_file(each)]
 
 
 def _shown(file: str, found: Loose | None) -> list[tuple[str, str]]:
     """Return each file to dump, and the name to show."""
     if found is None:
-        return [(file, file)]
+        return [(_places.at(file), _places.at(file))]
     if found.is_segment:
         return [(fspath(found), file)]
     return [(str(each), found.shown(str(each))) for each in sorted(Path(found).rglob("*.log"))]

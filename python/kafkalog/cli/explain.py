@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kafkalog import _core, _places
 from kafkalog._times import format_time
 from kafkalog.cli import _common, _printing
 from kafkalog.cli._selection import chosen, sources
@@ -129,8 +130,14 @@ def _summed(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _only(source: Source, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the disk usage of one segment's file."""
-    about = Path(source.given).stat()
-    usage = {"kind": "log", "files": 1, "bytes": about.st_size, "allocatedBytes": about.st_blocks * 512}
+    path = _places.at(source.given)
+    if _core.is_mounted(path):
+        stamp = _places.stamp(path)
+        size = allocated = 0 if stamp is None else stamp.size
+    else:
+        about = Path(path).stat()
+        size, allocated = about.st_size, about.st_blocks * 512
+    usage = {"kind": "log", "files": 1, "bytes": size, "allocatedBytes": allocated}
     advice = "see below" if rows else "not a segment of the log"
     return [{**usage, "bytesFreeable": 0, "removedBy": "broker", "advice": advice}]
 

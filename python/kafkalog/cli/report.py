@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafkalog import _core, _reprs
+from kafkalog import _core, _places, _reprs
 from kafkalog.cli import _common
 from kafkalog.cli._progress import Shown
 
@@ -89,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check(target: Path, sources: list[str], *, overwrite: bool) -> None:
     """Refuse an output among logs, one that exists, and one without a folder: before anything is read."""
-    _core.check_output(str(target), sources)
+    _core.check_output(str(target), _places.on_disk(sources))
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
     if not overwrite and os.path.lexists(target):

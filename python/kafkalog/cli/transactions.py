@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kafkalog import _places
 from kafkalog._times import format_time
 from kafkalog.cli import _common, _printing
 from kafkalog.cli._selection import of_partitions
@@ -156,9 +156,9 @@ def _aborted(folder: PartitionFolder, log: PartitionLog) -> Iterator[dict[str, A
     from kafkalog.index import TransactionIndex
 
     for segment in log.segments:
-        file = Path(folder.path, segment.name).with_suffix(".txnindex")
+        file = f"{folder.path}/{segment.name.removesuffix('.log')}.txnindex"
         # Segments without aborted transactions have none.
-        if not file.exists():
+        if not _places.exists(file):
             continue
         with TransactionIndex(file) as index:
             for _, producer_id, first_offset, last_offset, last_stable_offset in index:

@@ -8,12 +8,10 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kafkalog import _core
+from kafkalog import _core, _places
 from kafkalog._arguments import MAX_THREADS
-from kafkalog._atomic_files import sha256
 from kafkalog._loose import only
 from kafkalog.cli import _common, _printing
 from kafkalog.cli._progress import Shown
@@ -22,7 +20,9 @@ from kafkalog.tools.verification import table_of, with_tier
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
+
+    from kafkalog._places import Stamp
 
 _SEVERITIES = ("info", "warning", "error")
 
@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Verify, and print the findings."""
     begun = time.monotonic()
     paths, names = _selected(arguments)
-    before = {path: _identity(path) for path in _files(paths)} if arguments.evidence else {}
+    before = _files(paths) if arguments.evidence else {}
     progress = _core.VerifyProgress()
     with Shown(lambda: _line(progress)):
         names["headers_only"] = arguments.headers_only
@@ -103,7 +103,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.evidence:
         _print_evidence(before, json=arguments.json)
     if arguments.json or sys.stdout.isatty():
-        sizes = [size for size in map(_size, _files(paths)) if size is not None]
+        sizes = [stamp.size for stamp in _files(paths).values()]
         summary = {
             "partitions": progress.partitions,
             "files": len(sizes),
@@ -125,9 +125,9 @@ def _announce(text: str) -> None:
 def _selected(arguments: argparse.Namespace) -> tuple[list[str], dict[str, Any]]:
     """Return the folders of the partitions that are wanted; or the paths, and the names of segments outside of them."""
     topics, partitions = arguments.topic, arguments.partition
-    log_dirs = [path for path in arguments.path if path != "-" and Path(path).is_dir()]
+    log_dirs = [path for path in arguments.path if path != "-" and _places.is_folder(_places.at(path))]
     if not log_dirs or (topics is None and partitions is None):
-        if not any(path == "-" or Path(path).exists() for path in arguments.path):
+        if not any(path == "-" or _places.exists(_places.at(path)) for path in arguments.path):
             return arguments.path, {}
         number = None if isinstance(partitions, Mapping) else only(partitions)
         return arguments.path, {"topic": only(topics), "partition": number}
@@ -157,49 +157,32 @@ def _summed_up(summary: dict[str, Any]) -> str:
     return f"{looked_at}: {found}; {summary['seconds']:.1f} seconds"
 
 
-def _size(path: Path) -> int | None:
-    """Return the size of a file; None for one that a running broker has removed."""
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return None
-
-
 def _line(progress: _core.VerifyProgress) -> str:
     done, total = progress.done, progress.total
     return f"{100 * done // total:3d}% of {total / 1e9:.1f} GB verified" if total else ""
 
 
-def _files(paths: Iterable[str]) -> Iterator[Path]:
-    """Yield every file below the paths, each once, in the order of names."""
-    found = set()
-    for path in paths:
-        if not Path(path).is_dir():
-            found.add(Path(path))
-        for folder, _, names in os.walk(path):
-            found.update(Path(folder, name) for name in names)
-    yield from sorted(path for path in found if path.is_file())
+def _files(paths: Iterable[str]) -> dict[str, Stamp]:
+    """Return every file at or below the paths, each once."""
+    return {file: stamp for path in paths if path != "-" for file, stamp in _places.files(_places.at(path)).items()}
 
 
-def _identity(path: Path) -> tuple[int, int, int, int]:
-    """Return what changes when a file is written or replaced."""
-    about = path.stat()
-    return about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
-
-
-def _print_evidence(before: dict[Path, tuple[int, int, int, int]], *, json: bool) -> None:
+def _print_evidence(before: dict[str, Stamp], *, json: bool) -> None:
     """Print the hash of every file, and whether it is as it was before the verification."""
+    for folder in {_places.above(path) for path in before}:
+        if _core.is_mounted(folder):
+            _core.forget_listings(folder)
     changed = 0
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for (path, identity), digest in zip(before.items(), pool.map(_digest, before), strict=True):
-            is_same = path.exists() and _identity(path) == identity
+        for (path, stamp), digest in zip(before.items(), pool.map(_digest, before), strict=True):
+            is_same = _places.stamp(path) == stamp
             changed += not is_same
             if json:
-                fields = {"file": str(path), "size": identity[1], "sha256": digest, "unchanged": is_same}
+                fields = {"file": path, "size": stamp.size, "sha256": digest, "unchanged": is_same}
                 _printing.json_line({"evidence": fields})
             else:
                 _printing.say(
-                    f"{path}: {identity[1]} bytes, SHA-256 {digest}" + ("" if is_same else ", changed meanwhile")
+                    f"{path}: {stamp.size} bytes, SHA-256 {digest}" + ("" if is_same else ", changed meanwhile")
                 )
     if json:
         _printing.json_line({"evidence": {"files": len(before), "changed": changed}})
@@ -207,9 +190,9 @@ def _print_evidence(before: dict[Path, tuple[int, int, int, int]], *, json: bool
         _printing.say(f"{len(before)} files; {changed or 'none'} changed while they were verified")
 
 
-def _digest(path: Path) -> str | None:
+def _digest(path: str) -> str | None:
     """Return the SHA-256 of a file; None if it was removed."""
     try:
-        return sha256(path)
+        return _places.sha256(path)
     except FileNotFoundError:
         return None

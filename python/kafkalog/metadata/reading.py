@@ -7,13 +7,11 @@ among these. What cannot be read is noted, and the next replica is read instead.
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kafkalog import _arguments
+from kafkalog import _arguments, _places, storage
 from kafkalog.errors import KafkaLogError, UnknownTopicOrPartitionError
 from kafkalog.log import partition_at
 from kafkalog.metadata.cluster import (
@@ -83,9 +81,9 @@ def read_cluster(
     """
     wanted = [_arguments.choose("only", part, PARTS) for part in only]
     parts = tuple(part for part in PARTS if part in wanted)
-    return _Reading(
-        _arguments.local_paths(path), parts, None if topics is None else set(topics), secrets=secrets
-    ).cluster()
+    paths = _arguments.paths(storage.located(path))
+    with storage.one_listing(paths):
+        return _Reading(paths, parts, None if topics is None else set(topics), secrets=secrets).cluster()
 
 
 class _Reading:
@@ -101,12 +99,12 @@ class _Reading:
         self._disks = [disk for disk, _ in disks]
         # Faults of folders, by the error.
         unread: dict[str, str] = {}
-        given = {os.path.realpath(path) for path in paths}
+        given = {_places.known_as(path) for path in paths}
         self._replicas = [
             replica
             for disk, log_dir in disks
             for replica in _replicas_of(disk, log_dir, unread)
-            if not given.isdisjoint(map(os.path.realpath, (disk.path, replica.path)))
+            if not given.isdisjoint(map(_places.known_as, (disk.path, replica.path)))
         ]
         self._read, about = best_log(self._logs(), secrets=secrets)
         self._notes += map(_line, about)
@@ -343,7 +341,7 @@ def _line(finding: Finding) -> str:
 
 def _log_dir_of(path: str) -> str:
     """Return the log dir of a partition's folder, or the path."""
-    return path if partition_at(path) is None else str(Path(path).absolute().parent)
+    return path if partition_at(path) is None else _places.above(path)
 
 
 def _to_its_end(replica: Replica) -> Replica:

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from kafkalog import __version__, _core, tables, tools
+from kafkalog import __version__, _core, storage, tables, tools
 from kafkalog._times import with_millis
 from kafkalog.errors import KafkaLogError, UnknownTopicOrPartitionError
 from kafkalog.report.batches import BatchSums, ranges_by_topic, timeline_for
@@ -63,7 +63,9 @@ def gather(
     Everything is from headers and indexes; findings are from every byte, too, where ``verified`` says so. What cannot
     be read is noted, and the rest is shown.
     """
-    return _Gathering(paths, now, progress or Progress()).done(verified=verified)
+    places = storage.located(list(paths))
+    with storage.one_listing(filter(_core.is_mounted, places)):
+        return _Gathering(places, now, progress or Progress()).done(verified=verified)
 
 
 class _Gathering:

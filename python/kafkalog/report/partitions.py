@@ -6,10 +6,9 @@ import os
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kafkalog import _arguments, _core
+from kafkalog import _arguments, _core, _places
 from kafkalog.errors import InternalError, KafkaLogError
 from kafkalog.log import LogDir, PartitionFolder, PartitionOpener, partition_at
 from kafkalog.options import ReadOptions
@@ -86,12 +85,12 @@ class Listed:
 
 def listed(given: str, unread: Unread) -> Listed:
     """List the live partitions of a log dir, or of the partition's folder that a path is."""
-    path = _arguments.local(given)
-    log = partition_at(path) if Path(path).is_dir() else None
+    path = _arguments.path(given)
+    log = partition_at(path) if _places.is_folder(path) else None
     if log is not None:
         folder = PartitionFolder(path, log.topic, log.partition, log.state)
         return Listed(LogDirFigures(path, partitions=1), [folder], topic=log.topic)
-    if Path(path).exists() and not Path(path).is_dir():
+    if _places.exists(path) and not _places.is_folder(path):
         raise ValueError(f"{path}: neither a log dir nor a partition's folder")
     log_dir = LogDir(path)
     folders = [folder for folder in log_dir.folders if folder.state == "live"]
@@ -108,6 +107,8 @@ def listed(given: str, unread: Unread) -> Listed:
 
 def bytes_on_disk(folder: str) -> int:
     """Return the length of all files in a folder, each once, as ``du -b`` counts them."""
+    if _core.is_mounted(folder):
+        return sum(size for _, is_folder, size, _ in _core.list_folder(folder) if not is_folder)
     found = 0
     seen = set()
     with os.scandir(folder) as entries:
@@ -161,7 +162,7 @@ class Asked:
             elif not isinstance(answer, (KafkaLogError, OSError)):
                 raise answer
             # A running broker may have deleted the folder meanwhile.
-            elif not isinstance(answer, FileNotFoundError) or Path(path).exists():
+            elif not isinstance(answer, FileNotFoundError) or _places.exists(path):
                 self._unread.add(answer)
         return found
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kafkalog import _core
+from kafkalog import _core, _places
 from kafkalog.errors import CorruptIndexError, KafkaLogError
 from kafkalog.reader import RecordReader
 from kafkalog.rescue.model import Damage, Disk, Finding, Replica
@@ -98,7 +98,7 @@ def open_disks(paths: Iterable[str]) -> tuple[list[tuple[Disk, _core.LogDir]], l
             raise ValueError(f"{path}: expected a log dir, found a file") from error
         disk, lack = _disk(path, log_dir)
         for known, _ in opened:
-            if os.path.realpath(known.path) == os.path.realpath(path):
+            if _places.known_as(known.path) == _places.known_as(path):
                 findings.append(Finding("warning", "same-disk", f"the same directory as {known.path}: left out", path))
                 break
             if disk.directory_id is not None and disk.directory_id == known.directory_id:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kafkalog import reader
+from kafkalog import _places, reader
 from kafkalog._atomic_files import read_small
 from kafkalog.errors import KafkaLogError
 from kafkalog.rescue.inventory import METADATA
@@ -140,7 +140,7 @@ def _noted(read: LogRead) -> Iterator[Finding]:
 
 
 def _log(replica: Replica) -> MetadataLog:
-    found = [_SNAPSHOT.fullmatch(each.name) for each in Path(replica.path).iterdir()]
+    found = map(_SNAPSHOT.fullmatch, _places.listed(replica.path))
     ends = [(int(match[1]), int(match[2])) for match in found if match]
     return MetadataLog(replica, *max(ends, default=(0, 0)))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -242,9 +242,13 @@ def place(text: str) -> str | None:
 
 
 @contextmanager
-def one_listing() -> Iterator[None]:
-    """List a log dir once for everything that is read of it, as long as the context lasts."""
+def one_listing(paths: Iterable[str]) -> Iterator[None]:
+    """List log dirs once for everything that is read of them, as long as the context lasts."""
     token = _KEEPS_LISTINGS.set(True)
+    for path in paths:
+        # Before a folder in it is: who reads the log dir says what is wrong with it.
+        with suppress(OSError):
+            _core.path_kind(path)
     try:
         yield
     finally:

@@ -9,7 +9,7 @@ import re
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kafkalog import _arguments, _core, storage
+from kafkalog import _arguments, _core, _places, storage
 from kafkalog.tiers.opening import open_tier
 from kafkalog.tiers.view import TieredView
 
@@ -101,7 +101,7 @@ def _home(path: str) -> tuple[str, str]:
     above, _, name = path.rstrip("/").rpartition("/")
     if name.endswith(".log"):
         raise ValueError(f"{path}: a file; with a tier give the log dir, or the folder of a partition")
-    if not _PARTITION.fullmatch(name) or not os.path.isdir(path):  # noqa: PTH112 - may be a URL
+    if not _PARTITION.fullmatch(name) or not _places.is_folder(path):
         return path, ""
     try:
         _core.LogDir(path)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from kafkalog import _arguments, _core
+from kafkalog import _arguments, _core, storage
 from kafkalog._times import clock
 from kafkalog.tables import _partial, _rows
 from kafkalog.tools.topic_settings import topic_settings
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pyarrow as pa
 
     from kafkalog.config import Config
@@ -22,6 +24,8 @@ def explain(
     *,
     config: Config = None,
     on_corrupt: Literal["raise", "skip"] = "raise",
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: object | None = None,
 ) -> pa.Table:
     """Explain why each segment of a log still exists, and until when. Nothing is written, locked or changed.
 
@@ -36,6 +40,8 @@ def explain(
         Time and settings to assume, as for :func:`retain`. Topics whose settings are unknown have Kafka's defaults.
     on_corrupt : {"raise", "skip"}
         As for :func:`kafkalog.tables.consumer_offsets`.
+    storage_options, filesystem : optional
+        The store of a URL, as for :func:`kafkalog.scan`.
 
     Returns
     -------
@@ -74,19 +80,22 @@ def explain(
     """
     import pyarrow as pa
 
-    given = _arguments.local(path)
+    given = _arguments.path(storage.located(path, storage_options, filesystem))
     on_corrupt = _arguments.choose("on_corrupt", on_corrupt, ("raise", "skip"))
     unknown = None if on_corrupt == "raise" else list[Exception]()
-    settings = topic_settings(given, config, unknown)
-    others, topics = settings.compiled()
-    found = _core.explain(given, now_ms=clock(now), settings=others, topics=topics)
+    with storage.one_listing([given]):
+        settings = topic_settings(given, config, unknown)
+        others, topics = settings.compiled()
+        found = _core.explain(given, now_ms=clock(now), settings=others, topics=topics)
     rows, unread = _partial.rows_or_raise(found, on_corrupt)
     sources = [settings.source_of(str(topic)) for topic in rows["topic"].to_pylist()]
     rows = rows.append_column("configSource", pa.array(sources, pa.string()))
     return _rows.with_notes(_partial.with_coverage(rows, given, None, [*(unknown or ()), *unread]), settings.notes)
 
 
-def disk_usage(path: StrPath) -> pa.Table:
+def disk_usage(
+    path: StrPath, *, storage_options: Mapping[str, Any] | None = None, filesystem: object | None = None
+) -> pa.Table:
     """Add up the disk usage of a log dir, by kind. Nothing is written, locked or changed.
 
     The sums are those of ``du -b`` and ``du -B1``, as of GNU coreutils up to 9.1; later ones leave out the apparent
@@ -96,6 +105,8 @@ def disk_usage(path: StrPath) -> pa.Table:
     ----------
     path : path
         A log dir, or a partition's folder.
+    storage_options, filesystem : optional
+        The store of a URL, as for :func:`kafkalog.scan`. Objects count with their length; a store has no folders.
 
     Returns
     -------
@@ -120,4 +131,4 @@ def disk_usage(path: StrPath) -> pa.Table:
     """
     import pyarrow as pa
 
-    return pa.table(_core.disk_usage(_arguments.local(path)))
+    return pa.table(_core.disk_usage(_arguments.path(storage.located(path, storage_options, filesystem))))

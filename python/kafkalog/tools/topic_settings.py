@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 
+from kafkalog import _places
 from kafkalog.config import Config, LogConfig, pairs
 from kafkalog.errors import CorruptRecordError, KafkaLogError
 from kafkalog.log import LogDir, partition_at
@@ -100,7 +100,7 @@ def topic_settings(path: str, config: Config, unread: list[Exception] | None = N
 def topics_in(path: str) -> set[str]:
     """Return the topics of the live partitions in a log dir, or of a partition's folder; not the metadata log."""
     named = _topic_of(path)
-    if named is not None or Path(path).is_file():
+    if named is not None or _places.is_file(path):
         return {named} if named else set()
     return {folder.topic for folder in LogDir(path).folders if folder.state != "delete"} - {_METADATA}
 
@@ -112,8 +112,8 @@ def _topic_of(path: str) -> str | None:
 
 
 def _own(path: str) -> tuple[dict[str, dict[str, object]], tuple[str, ...]]:
-    for log_dir in (path, str(Path(path).absolute().parent)):
-        if Path(log_dir, f"{_METADATA}-0").is_dir() and _rows.has_topic(log_dir, _METADATA):
+    for log_dir in (path, _places.above(path)):
+        if _places.is_folder(f"{log_dir}/{_METADATA}-0") and _rows.has_topic(log_dir, _METADATA):
             table = cluster.topics(log_dir).select(["topic", "configs"])
             # Settings of a newer Kafka do not concern the files that it shares with this one.
             found = {

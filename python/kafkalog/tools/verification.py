@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from kafkalog import _arguments, _core
+from kafkalog import _arguments, _core, storage
 from kafkalog._loose import Loose, ensure_named, loose, naming
 from kafkalog._renamed import renamed
 
@@ -30,6 +30,8 @@ def verify(
     remote: StrPath | None = None,
     remote_layout: LayoutChoice = "auto",
     keyring: Mapping[str, StrPath] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: object | None = None,
 ) -> pa.Table:
     """Verify every file of log dirs, partition folders or single files. Nothing is written, locked or changed.
 
@@ -57,6 +59,8 @@ def verify(
     remote, remote_layout, keyring : optional
         Tiered storage of the log dirs, as for :func:`kafkalog.scan`: its objects are verified, too, and the logs of the
         copies that serve reads are read whole. ``kafkalog help tiered`` lists the codes.
+    storage_options, filesystem : optional
+        The store of URLs, as for :func:`kafkalog.scan`. Every object is read whole, indexes too.
 
     Returns
     -------
@@ -79,9 +83,11 @@ def verify(
     >>> findings.filter(pc.field("severity") != "info").num_rows  # doctest: +SKIP
     0
     """
+    path = storage.located(path, storage_options, filesystem)
     found = table_of(path, kafka_version, threads, None, headers_only=headers_only, topic=topic, partition=partition)
     if remote is None:
         return found
+    remote = storage.located(remote, storage_options, filesystem)
     return with_tier(found, path, remote, remote_layout, keyring, headers_only=headers_only)
 
 
@@ -130,7 +136,7 @@ def table_of(
     )
     if isinstance(named, Iterable):
         # Refused before anything is opened.
-        named = [each if each == "-" or isinstance(each, Loose) else _arguments.local(each) for each in named]
+        named = [each if each == "-" or isinstance(each, Loose) else _arguments.path(each) for each in named]
     read = [loose(each, *place) or each for each in named] if isinstance(named, Iterable) else named
     if isinstance(read, list):
         ensure_named(read, *place)
@@ -140,7 +146,7 @@ def table_of(
             stack.enter_context(naming(each))
         found = pa.table(
             _core.verify(
-                _arguments.local_paths(read),
+                _arguments.paths(read),
                 level=kafka_version,
                 headers_only=_arguments.flag("headers_only", headers_only),
                 threads=0 if threads is None else _arguments.integer("threads", threads, 1),

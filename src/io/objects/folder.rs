@@ -109,6 +109,9 @@ impl ReadFolder for ObjectFolder {
     }
 
     fn narrowed(&self, topics: &BTreeSet<String>) -> Option<Folder> {
+        if self.view.knows_below(&self.key) {
+            return None;
+        }
         let narrowed = self.view.narrowed(&self.key, Some(topics));
         Some(Folder::new(Self::new(Arc::new(narrowed), self.key.clone())))
     }

@@ -34,7 +34,12 @@ pub(super) fn is_within(folder: &str, key: &str) -> bool {
 impl KnownObjects {
     /// Returns whether the entries of a folder are known.
     pub(super) fn knows(&self, folder: &str) -> bool {
-        self.levels.contains(folder) || self.deep.iter().any(|deep| is_within(deep, folder))
+        self.levels.contains(folder) || self.knows_below(folder)
+    }
+
+    /// Returns whether everything below a folder is known.
+    pub(super) fn knows_below(&self, folder: &str) -> bool {
+        self.deep.iter().any(|deep| is_within(deep, folder))
     }
 
     /// Takes in a listing of a folder.

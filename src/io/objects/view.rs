@@ -95,6 +95,11 @@ impl StoreView {
         }
     }
 
+    /// Returns whether everything below a folder was listed.
+    pub(super) fn knows_below(&self, folder: &str) -> bool {
+        lock(&self.known).knows_below(folder)
+    }
+
     pub(super) fn asking(&self) -> Asking<'_> {
         Asking {
             provider: &*self.store.provider,
@@ -218,11 +223,14 @@ impl StoreView {
         small.insert(key.to_owned(), Arc::clone(bytes));
     }
 
-    /// Asks for one object by itself.
+    /// The object of a key, asked for by itself unless its folder was listed.
     pub(super) fn stat(&self, key: &str) -> Result<Option<ObjectInfo>> {
-        if let Some(known) = lock(&self.known).object(key) {
-            return Ok(Some(known.clone()));
+        let known = lock(&self.known);
+        let above = key.rsplit_once('/').map_or("", |(above, _)| above);
+        if known.object(key).is_some() || known.knows(above) {
+            return Ok(known.object(key).cloned());
         }
+        drop(known);
         let (provider, asked) = (Arc::clone(&self.store.provider), key.to_owned());
         let question: Question<_> = Arc::new(move || provider.stat(&asked));
         let found = self

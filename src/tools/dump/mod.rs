@@ -34,6 +34,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use crate::error::{Error, Result};
+use crate::io::storage::Folder;
 use crate::tables::topic::Topic;
 use findings::DumpFindings;
 use target::DumpTarget;
@@ -147,7 +148,7 @@ fn dump_file(
 ) -> Result<()> {
     put!(text, "Dumping ", target.shown.as_str());
     text.end_line()?;
-    let exists = || std::fs::metadata(&target.path).map_err(Error::io(&target.path));
+    let exists = || Folder::at(&target.path).is_folder();
     if matches!(
         target.suffix(),
         Some(".log" | ".checkpoint" | ".index" | ".timeindex")

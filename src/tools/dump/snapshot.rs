@@ -4,7 +4,7 @@ use super::target::{DumpTarget, open};
 use super::text::{TextOutput, put};
 use crate::error::{Error, Result};
 use crate::format::entry::{ABORTED_TXN_SIZE, AbortedTxn, ProducerState, sequence_before};
-use crate::io::file::read_small;
+use crate::io::folder::read_file;
 use crate::producers::snapshots::MAX_SNAPSHOT;
 use crate::segment::source::{Access, SegmentSource};
 
@@ -13,7 +13,7 @@ use crate::segment::source::{Access, SegmentSource};
 /// # Errors
 /// `CorruptIndex` where the file is unsound (nothing is printed of it then), `Io`.
 pub(super) fn dump_snapshot(target: &DumpTarget, text: &mut TextOutput<'_>) -> Result<()> {
-    let bytes = read_small(&target.path, MAX_SNAPSHOT)?;
+    let bytes = read_file(&target.path, MAX_SNAPSHOT)?;
     let producers = ProducerState::parse_snapshot(&bytes).map_err(|e| e.at(&target.path))?;
     for producer in producers {
         let open_since = Some(producer.current_txn_first_offset).filter(|&offset| offset >= 0);

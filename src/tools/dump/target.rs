@@ -1,12 +1,13 @@
 //! One file to be dumped, by the names `java.io.File` would give it.
 
-use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::io::folder::DiskReader;
+use crate::io::folder::open_file;
+use crate::io::objects::mount::is_mounted;
+use crate::io::storage::ReadFile;
 use crate::segment::source::{Access, SegmentSource};
 use crate::types::Offset;
 
@@ -26,6 +27,15 @@ pub(super) struct DumpTarget {
 impl DumpTarget {
     pub(super) fn new(path: &Path) -> Self {
         let text = path.to_string_lossy();
+        if is_mounted(path) {
+            let name = text.rsplit('/').next().unwrap_or_default().to_owned();
+            return Self {
+                shown: text.to_string(),
+                name,
+                absolute: text.into_owned(),
+                path: path.to_path_buf(),
+            };
+        }
         let mut shown = String::with_capacity(text.len());
         for part in text.split('/').filter(|part| !part.is_empty()) {
             if !shown.is_empty() || text.starts_with('/') {
@@ -107,7 +117,7 @@ impl DumpTarget {
 /// An open file, as long as it was then.
 #[derive(Debug)]
 pub(super) struct OpenFile {
-    file: Arc<DiskReader>,
+    file: Arc<dyn ReadFile>,
     pub(super) size: u64,
 }
 
@@ -125,11 +135,8 @@ impl OpenFile {
     /// # Errors
     /// `Io`.
     pub(super) fn open(path: &Path) -> Result<Self> {
-        let about = fs::metadata(path).map_err(Error::io(path))?;
-        Ok(Self {
-            file: Arc::new(DiskReader::open(path)?),
-            size: about.len(),
-        })
+        let (file, size) = open_file(path)?;
+        Ok(Self { file, size })
     }
 
     /// A reader of its own, which reads by copy: the file may belong to a running broker.
@@ -137,7 +144,11 @@ impl OpenFile {
     /// # Errors
     /// `CorruptRecord` for a file longer than Kafka's positions reach.
     pub(super) fn read(&self, access: Access) -> Result<SegmentSource> {
-        let file: Arc<DiskReader> = Arc::clone(&self.file);
+        let file = match self.file.disk_file() {
+            Some(_) => Arc::clone(&self.file),
+            // An open object reads ahead for one reader.
+            None => open_file(self.file.path())?.0,
+        };
         SegmentSource::over(file, self.size, access)
     }
 }

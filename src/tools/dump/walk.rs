@@ -87,9 +87,7 @@ pub(super) fn frame_at(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
-
-    use crate::io::folder::DiskReader;
+    use crate::io::folder::open_file;
     use crate::segment::source::Access;
 
     #[test]
@@ -99,7 +97,7 @@ mod tests {
         for (zeros, is_seen) in [(0, false), (17, false), (18, true)] {
             std::fs::write(&path, vec![0; zeros]).unwrap();
             let size = zeros as u64;
-            let file = Arc::new(DiskReader::open(&path).unwrap());
+            let file = open_file(&path).unwrap().0;
             let mut log = SegmentSource::over(file, size, Access::Records).unwrap();
             let found = frame_at(&mut log, 0, u64::MAX);
             if is_seen {

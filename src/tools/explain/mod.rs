@@ -24,6 +24,7 @@ use self::compaction::{CleanerState, Range};
 use crate::error::{Error, Result};
 use crate::format::checkpoint::parse_offsets;
 use crate::format::file_name::{CLUSTER_METADATA_TOPIC, FileName, FileState, FolderState};
+use crate::io::folder::is_folder;
 use crate::io::interrupt;
 use crate::io::overlay::Overlay;
 use crate::log::cleanable::CleanerBound;
@@ -177,7 +178,7 @@ pub(crate) fn explain(
             Ok(found) => rows.extend(found),
             // A broker has deleted it since it was listed.
             Err(Error::Io { source, .. })
-                if source.kind() == io::ErrorKind::NotFound && !folder.path.exists() => {}
+                if source.kind() == io::ErrorKind::NotFound && !is_folder(&folder.path) => {}
             Err(error) if error.is_of_the_files() => unread.push(error),
             Err(error) => return Err(error),
         }

@@ -1,8 +1,6 @@
 //! Reasons why segments were ended (`LogSegment.shouldRoll`), as far as today's files and settings show: of the reasons
 //! that held when the next segment's first batch came, the first one in Kafka's order.
 
-use std::fs;
-
 use crate::error::Result;
 use crate::format::batch::BatchHeader;
 use crate::format::entry::relative_offset;
@@ -76,7 +74,7 @@ fn reason(
     }
     let index_bytes = u64::try_from(config.segment_index_bytes).unwrap_or_default();
     let room = |kind, entry: u64| {
-        let taken = fs::metadata(segment.sibling(kind)).map_or(0, |meta| meta.len());
+        let taken = segment.size_of(kind).unwrap_or_default();
         let entries = |bytes: u64| bytes.checked_div(entry).unwrap_or_default();
         entries(index_bytes).saturating_sub(entries(taken))
     };

@@ -2,10 +2,9 @@
 //!
 //! `du` counts an inode once however many names it has, does not follow links, and counts folders themselves. Apparent
 //! size is the length; allocated size is what the file system has reserved: less for a sparse file, more for a small
-//! one.
+//! one. In a store objects take up their length, and there are no folders.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, Metadata};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -18,8 +17,8 @@ use crate::format::entry::{OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE};
 use crate::format::file_name::{FileKind, FileName};
 use crate::index::offset::OffsetIndex;
 use crate::index::time::TimeIndex;
-use crate::io::file::{allocated, several_names};
 use crate::io::interrupt;
+use crate::io::storage::{EntrySpace, Folder, FolderEntry, ReadFolder};
 use crate::log::dir::{LogDir, PathKind, REMOTE_INDEXES};
 use crate::tables::producers::table;
 use crate::write::storage::OWN_FILES;
@@ -46,28 +45,28 @@ pub(crate) fn usage(path: &Path) -> Result<RecordBatch> {
         }
     };
     let mut usage = Usage::default();
-    usage.add(
-        UsageKind::Folder,
-        &fs::metadata(path).map_err(Error::io(path))?,
-        0,
-    );
-    let mut to_list = vec![(path.to_path_buf(), root)];
+    let top = Folder::at(path);
+    if let Some(space) = top.space()? {
+        usage.add(UsageKind::Folder, space, 0);
+    }
+    let mut to_list = vec![(top, root)];
     while let Some((folder, place)) = to_list.pop() {
         interrupt::check()?;
-        let listed = match list(&folder) {
+        let listed = match list(&*folder) {
             Ok(listed) => listed,
-            Err(e) if folder == path => return Err(Error::io(path)(e)),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
-            Err(_) => {
+            Err(error) if folder.path() == path => return Err(error),
+            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => continue,
+            Err(Error::Io { .. }) => {
                 let unreadable = usage.sizes.entry(UsageKind::Unreadable).or_default();
                 unreadable.files = unreadable.files.saturating_add(1);
                 continue;
             }
+            Err(error) => return Err(error),
         };
-        let siblings = Siblings::of(&listed.iter().map(|(name, _)| name.as_str()));
-        for (name, about) in &listed {
-            let below = folder.join(name);
-            if about.is_dir() {
+        let siblings = Siblings::of(&listed.iter().map(|(name, ..)| name.as_str()));
+        for &(ref name, is_folder, space) in &listed {
+            if is_folder {
+                let below = folder.folder(name);
                 let inside = match place {
                     FolderPlace::All(kind) => FolderPlace::All(kind),
                     FolderPlace::Partition { .. } => FolderPlace::All(UsageKind::Foreign),
@@ -78,7 +77,7 @@ pub(crate) fn usage(path: &Path) -> Result<RecordBatch> {
                         FolderPlace::All(UsageKind::Own)
                     }
                     FolderPlace::LogDir => {
-                        let known = partitions.get(&below).copied();
+                        let known = partitions.get(below.path()).copied();
                         known.unwrap_or(FolderPlace::All(UsageKind::Foreign))
                     }
                 };
@@ -86,51 +85,51 @@ pub(crate) fn usage(path: &Path) -> Result<RecordBatch> {
                     FolderPlace::All(kind) => kind,
                     FolderPlace::LogDir | FolderPlace::Partition { .. } => UsageKind::Folder,
                 };
-                usage.add(kind, about, kind.freeable(about.len()));
+                if let Some(space) = space {
+                    usage.add(kind, space, kind.freeable(space.length));
+                }
                 to_list.push((below, inside));
                 continue;
             }
+            let Some(space) = space else {
+                continue;
+            };
             let kind = match place {
                 FolderPlace::All(kind) => kind,
                 FolderPlace::LogDir => in_log_dir(name),
                 FolderPlace::Partition { is_metadata } => siblings.kind(name, is_metadata),
             };
             let freeable = match kind {
-                UsageKind::ActiveIndex => unused(&below, name, about),
-                _ => kind.freeable(about.len()),
+                UsageKind::ActiveIndex => unused(&*folder, name, space),
+                _ => kind.freeable(space.length),
             };
-            usage.add(kind, about, freeable);
+            usage.add(kind, space, freeable);
         }
     }
     usage.table()
 }
 
-/// The entries of a folder by name, and what there is to know of each; of a link, about itself.
-fn list(folder: &Path) -> io::Result<Vec<(String, Metadata)>> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        match entry.metadata() {
-            Ok(about) => found.push((entry.file_name().to_string_lossy().into_owned(), about)),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-            Err(e) => return Err(e),
-        }
-    }
-    Ok(found)
+/// Name and space of each entry of a folder, and whether it is a folder itself, which a link is not.
+fn list(folder: &dyn ReadFolder) -> Result<Vec<(String, bool, Option<EntrySpace>)>> {
+    let about = |entry: FolderEntry<'_>| {
+        let is_folder = entry.is_folder() && !entry.is_link();
+        Ok((entry.text(), is_folder, entry.space()?))
+    };
+    folder.entries()?.map(|entry| about(entry?)).collect()
 }
 
 /// Bytes allocated for the zeros after the entries of an active segment's index: none if the file is sparse.
-fn unused(path: &Path, name: &str, about: &Metadata) -> u64 {
-    let Some(name) = FileName::parse(name) else {
+fn unused(folder: &dyn ReadFolder, name: &str, space: EntrySpace) -> u64 {
+    let Some(FileName { offset, kind, .. }) = FileName::parse(name) else {
         return 0;
     };
-    let used = match name.kind {
-        FileKind::OffsetIndex => OffsetIndex::open(path, name.offset)
+    let used = match kind {
+        FileKind::OffsetIndex => OffsetIndex::open_in(folder, name, offset)
             .map(|index| index.entries().saturating_mul(OFFSET_ENTRY_SIZE)),
-        _ => TimeIndex::open(path, name.offset)
+        _ => TimeIndex::open_in(folder, name, offset)
             .map(|index| index.entries().saturating_mul(TIME_ENTRY_SIZE)),
     };
-    let set_aside = allocated(about).min(about.len());
+    let set_aside = space.allocated.min(space.length);
     used.map_or(0, |used| set_aside.saturating_sub(used as u64))
 }
 
@@ -152,14 +151,14 @@ struct Usage {
 }
 
 impl Usage {
-    fn add(&mut self, kind: UsageKind, about: &Metadata, freeable: u64) {
-        if several_names(about).is_some_and(|inode| !self.seen.insert(inode)) {
+    fn add(&mut self, kind: UsageKind, space: EntrySpace, freeable: u64) {
+        if space.inode.is_some_and(|inode| !self.seen.insert(inode)) {
             return;
         }
         let sizes = self.sizes.entry(kind).or_default();
         sizes.files = sizes.files.saturating_add(1);
-        sizes.bytes = sizes.bytes.saturating_add(about.len());
-        sizes.allocated = sizes.allocated.saturating_add(allocated(about));
+        sizes.bytes = sizes.bytes.saturating_add(space.length);
+        sizes.allocated = sizes.allocated.saturating_add(space.allocated);
         sizes.freeable = sizes.freeable.saturating_add(freeable);
     }
 

@@ -2,7 +2,6 @@
 //! files.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::checkpoints::{self, CheckpointFiles, Extent};
@@ -15,10 +14,12 @@ use super::log::Reading;
 use super::metadata_snapshot::{self, BOOTSTRAP};
 use super::pool::VerifyPool;
 use super::records::BatchCheck;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::format::checkpoint::PARTITION_METADATA;
 use crate::format::file_name::{FolderName, FolderState, is_taken_for_a_partitions};
 use crate::format::uuid::Uuid;
+use crate::io::folder::is_file;
+use crate::io::storage::Folder;
 use crate::log::dir::{
     CHECKPOINTS, CLEAN_SHUTDOWN, META_PROPERTIES, PartitionFolder, REMOTE_INDEXES,
 };
@@ -105,7 +106,7 @@ impl Contents {
 /// Returns whether a log dir has the records that a controller starts from.
 #[must_use]
 pub(super) fn has_bootstrap(log_dir: &Path) -> bool {
-    log_dir.join(BOOTSTRAP).is_file()
+    is_file(&log_dir.join(BOOTSTRAP))
 }
 
 /// Verifies `bootstrap.checkpoint`.
@@ -149,15 +150,16 @@ pub(super) fn check(
     let lines = checkpoints.values().flat_map(BTreeMap::keys);
     contents.checkpointed = lines.cloned().collect();
     contents.meta = identity::meta(log_dir, findings).unwrap_or_default();
-    if !log_dir.join(META_PROPERTIES).exists() {
+    let folder = Folder::at(log_dir);
+    if !folder.contains(META_PROPERTIES).unwrap_or(false) {
         let path = log_dir.join(META_PROPERTIES);
         findings.add(Finding::new(IDENTITY_MISSING, &path, "no such file"));
     }
-    for entry in fs::read_dir(log_dir).map_err(Error::io(log_dir))? {
-        let entry = entry.map_err(Error::io(log_dir))?;
-        let (path, name) = (entry.path(), entry.file_name());
-        let name = name.to_string_lossy();
-        if path.is_dir() {
+    for entry in folder.entries()? {
+        let entry = entry?;
+        let path = log_dir.join(entry.raw_name());
+        let name = entry.raw_name().to_string_lossy();
+        if entry.is_folder() {
             match FolderName::parse(&name).map(|name| name.state) {
                 Some(FolderState::Live) => {}
                 Some(state) => {

@@ -8,11 +8,10 @@ use super::log::{self, CompanionFile, Reading};
 use super::pool::VerifyPool;
 use super::records::BatchCheck;
 use super::summary::Summary;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
 use crate::format::control::ControlType;
 use crate::format::record::Record;
-use crate::io::file::about;
 use crate::io::storage::Folder;
 use crate::records::control::MAX_CONTROL_BATCH;
 use crate::segment::LogSegment;
@@ -100,15 +99,16 @@ pub(super) fn check(
     findings: &mut Findings,
 ) -> Result<()> {
     let path = folder.join(name);
-    let size = match about(&path) {
-        Ok(about) => about.len(),
-        Err(error) => {
-            let error = Error::io(&path)(error);
+    let files = Folder::at(folder);
+    let size = match files.stat(name) {
+        Ok(stat) => stat.length,
+        Err(error) if error.is_of_the_files() => {
             findings.add(Finding::of_error(UNREADABLE, &path, &error));
             return Ok(());
         }
+        Err(error) => return Err(error),
     };
-    let segment = LogSegment::named(Folder::at(folder), name.to_owned(), 0, size, 0);
+    let segment = LogSegment::named(files, name.to_owned(), 0, size, 0);
     let mut frame = ControlRecords::default();
     let mut of_batches = Findings::default();
     log::check(

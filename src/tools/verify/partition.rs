@@ -1,7 +1,6 @@
 //! One partition folder: its files, its segments one by one, and contradictions between them.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::checkpoints::Extent;
@@ -21,7 +20,7 @@ use super::records::BatchCheck;
 use super::snapshot;
 use super::summary::Summary;
 use super::txn_index::TxnEntries;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::format::checkpoint::{EpochEntry, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA};
 use crate::format::file_name::{FileKind, FileName, FileState};
 use crate::io::overlay::Overlay;
@@ -94,14 +93,15 @@ impl Partition {
             findings,
         };
         let mut names = Vec::new();
-        let entries = match fs::read_dir(&path).map_err(Error::io(&path)) {
+        let listed = Folder::at(&path);
+        let entries = match listed.entries() {
             // Found already, where the log was listed.
             Err(error) if error.is_denied() => return Ok(partition),
             entries => entries?,
         };
         for entry in entries {
-            let entry = entry.map_err(Error::io(&path))?;
-            names.push((entry.file_name(), entry.path().is_dir()));
+            let entry = entry?;
+            names.push((entry.raw_name().to_owned(), entry.is_folder()));
         }
         names.sort();
         let parsed = names

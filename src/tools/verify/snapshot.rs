@@ -11,8 +11,7 @@ use super::finding::{
 use super::producers::ProducerHistory;
 use crate::error::Result;
 use crate::format::entry::ProducerState;
-use crate::io::folder::DiskFolder;
-use crate::io::storage::read_small;
+use crate::io::folder::read_file;
 use crate::producers::snapshots::MAX_SNAPSHOT;
 use crate::types::Offset;
 
@@ -25,12 +24,10 @@ pub(super) fn read(
     name: &str,
     findings: &mut Findings,
 ) -> Result<Option<Vec<ProducerState>>> {
-    let files = DiskFolder::at(folder);
-    let found = read_small(&files, name, MAX_SNAPSHOT);
-    match found.and_then(|bytes| ProducerState::parse_snapshot(&bytes)) {
+    let path = folder.join(name);
+    match read_file(&path, MAX_SNAPSHOT).and_then(|bytes| ProducerState::parse_snapshot(&bytes)) {
         Ok(states) => Ok(Some(states)),
         Err(error) if error.is_of_the_files() => {
-            let path = folder.join(name);
             findings.add(Finding::of_error(SNAPSHOT_UNREADABLE, &path, &error));
             Ok(None)
         }

@@ -34,6 +34,8 @@ use super::finding::{
 use crate::error::Result;
 use crate::format::checkpoint::PARTITION_METADATA;
 use crate::format::file_name::{CLUSTER_METADATA_TOPIC, FolderState};
+use crate::io::folder::is_folder;
+use crate::io::storage::Folder;
 use crate::log::dir::PartitionFolder;
 use crate::tables::metadata_log::{Chosen, LogEnd, choose};
 use crate::tables::topics_image::{Replicas, TopicsImage};
@@ -110,7 +112,9 @@ fn check(dir: &Contents, log: &Path, topics: &TopicsImage, findings: &mut Findin
             continue;
         }
         let file = folder.path.join(PARTITION_METADATA);
-        let has_file = file.exists();
+        let has_file = Folder::at(&folder.path)
+            .contains(PARTITION_METADATA)
+            .unwrap_or(false);
         let topic = topics.get(&key.topic);
         let known = topic.map(|(id, _)| id.to_string());
         let shown = log.display();
@@ -142,7 +146,7 @@ fn check(dir: &Contents, log: &Path, topics: &TopicsImage, findings: &mut Findin
             }
         };
         // A running broker may have removed it since it was listed.
-        if folder.path.is_dir() {
+        if is_folder(&folder.path) {
             findings.add(Finding {
                 topic_partition: Some(key.clone()),
                 ..Finding::new(code, &file, message)
