@@ -235,5 +235,16 @@ def test_a_tier_in_a_bucket_beside_logs_in_a_bucket(options: dict[str, Any], tmp
         local = kafkalog.read_table(case.data / folder, **here)
         assert local.num_rows > 0
         assert kafkalog.read_table(f"s3://bkt/L/{folder}", **there).equals(local)
+        topic = folder[:-2]
+        logs = kafkalog.dataset("s3://bkt/L", topics=topic, partitions=[0], **there)
+        assert logs.to_table().equals(local)
+        assert (
+            logs.to_table(filter=pc.field("offset") < 100).num_rows == local.filter(pc.field("offset") < 100).num_rows
+        )
+        segments = kafkalog.dataset("s3://bkt/L", table="remote_segments", **there)
+        assert segments.to_table().equals(kafkalog.tables.remote_segments(case.data, **here))
+        polars = pytest.importorskip("polars")
+        frame = kafkalog.scan_polars("s3://bkt/L", topics=topic, partitions=[0], **there)
+        assert frame.select(polars.len()).collect().item() == local.num_rows
     finally:
         server.close()

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from kafkalog import _arguments, storage
+from kafkalog import _arguments, _tiered, storage
 from kafkalog._loose import STANDARD_INPUT
 from kafkalog.options import DatasetKeywords, ReadOptions, ScanBatchesKeywords, expand_signature, merged
 
@@ -29,14 +29,15 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from kafkalog.engines.log_dataset import LogDataset
-    from kafkalog.typing import Paths
+    from kafkalog.tiers.opening import LayoutChoice
+    from kafkalog.typing import Paths, StrPath
 
 __all__ = ["dataset", "scan_polars"]
 
 
 @overload
 def dataset(
-    path: Paths,
+    path: Paths | None,
     topics: str | Iterable[str] | None = None,
     *,
     table: Literal["batches"] | None = None,
@@ -44,13 +45,16 @@ def dataset(
     options: ReadOptions | None = None,
     storage_options: Mapping[str, Any] | None = None,
     filesystem: object | None = None,
+    remote: StrPath | None = None,
+    remote_layout: LayoutChoice = "auto",
+    keyring: Mapping[str, StrPath] | None = None,
     **keywords: Unpack[DatasetKeywords],
 ) -> LogDataset: ...
 
 
 @overload
 def dataset(
-    path: Paths,
+    path: Paths | None,
     topics: str | Iterable[str] | None = None,
     *,
     table: str,
@@ -58,13 +62,16 @@ def dataset(
     options: ReadOptions | None = None,
     storage_options: Mapping[str, Any] | None = None,
     filesystem: object | None = None,
+    remote: StrPath | None = None,
+    remote_layout: LayoutChoice = "auto",
+    keyring: Mapping[str, StrPath] | None = None,
     **keywords: Any,
 ) -> ds.Dataset: ...
 
 
 @expand_signature(DatasetKeywords)
 def dataset(
-    path: Paths,
+    path: Paths | None,
     topics: str | Iterable[str] | None = None,
     *,
     table: str | None = None,
@@ -72,6 +79,9 @@ def dataset(
     options: ReadOptions | None = None,
     storage_options: Mapping[str, Any] | None = None,
     filesystem: object | None = None,
+    remote: StrPath | None = None,
+    remote_layout: LayoutChoice = "auto",
+    keyring: Mapping[str, StrPath] | None = None,
     **keywords: Any,
 ) -> LogDataset | ds.Dataset:
     """Return logs as a ``pyarrow.dataset.Dataset`` for query engines.
@@ -96,6 +106,8 @@ def dataset(
         do not give the earliest of their records. If the log violates this bound, rows may be missing.
     storage_options, filesystem : optional
         The store of URLs, as for :func:`kafkalog.scan`.
+    remote, remote_layout, keyring : optional
+        Tiered storage, as for :func:`kafkalog.scan`. A dataset has the segments that the tier had when it was made.
     **keywords
         Any option of :class:`kafkalog.ReadOptions`; for ``batches`` those of :func:`kafkalog.scan_batches`; for another
         table what its function takes. The engine determines ``threads`` if it is not given.
@@ -117,8 +129,28 @@ def dataset(
     >>> logs = kafkalog.dataset("/var/lib/kafka/data", topics="orders")  # doctest: +SKIP
     >>> duckdb.sql("select count(*) from logs where timestamp >= now() - interval 1 hour")  # doctest: +SKIP
     """
-    path = storage.located(path, storage_options, filesystem)
-    return _opened("dataset", path, topics, table=table, max_disorder_ms=max_disorder_ms, options=options, **keywords)
+    tier = {"remote": remote, "remote_layout": remote_layout, "keyring": keyring}
+    store = {"storage_options": storage_options, "filesystem": filesystem}
+    path, told = _located(path, topics, table, tier, store)
+    return _opened(
+        "dataset", path, topics, table=table, max_disorder_ms=max_disorder_ms, options=options, **keywords, **told
+    )
+
+
+def _located(
+    path: Paths | None,
+    topics: str | Iterable[str] | None,
+    table: str | None,
+    tier: dict[str, Any],
+    store: dict[str, Any],
+) -> tuple[Any, dict[str, Any]]:
+    """Return paths for reading, and what the function of a table is to know of a tier."""
+    if table in {None, "batches"}:
+        return _tiered.located(path, topics=topics, **tier, **store), {}
+    told = {name: value for name, value in tier.items() if value is not None and value != "auto"}
+    if "remote" in told:
+        told["remote"] = storage.located(told["remote"], **store)
+    return None if path is None else storage.located(path, **store), told
 
 
 def _opened(
@@ -165,13 +197,18 @@ def scan_polars(
     options: ReadOptions | None = None,
     storage_options: Mapping[str, Any] | None = None,
     filesystem: object | None = None,
+    remote: StrPath | None = None,
+    remote_layout: LayoutChoice = "auto",
+    keyring: Mapping[str, StrPath] | None = None,
     **keywords: Any,
 ) -> pl.LazyFrame:
     """Return logs as a Polars ``LazyFrame``, which reads only the columns and rows that a query needs.
 
     Parameters
     ----------
-    path, topics, table, max_disorder_ms, options, storage_options, filesystem, **keywords
+    path, topics, table, max_disorder_ms, options, **keywords
+        As for :func:`dataset`.
+    storage_options, filesystem, remote, remote_layout, keyring
         As for :func:`dataset`.
 
     Returns
@@ -186,8 +223,10 @@ def scan_polars(
     """
     from kafkalog.engines.polars_source import lazy_frame
 
-    given: dict[str, Any] = {"table": table, "max_disorder_ms": max_disorder_ms, "options": options, **keywords}
-    path = storage.located(path, storage_options, filesystem)
+    tier = {"remote": remote, "remote_layout": remote_layout, "keyring": keyring}
+    store = {"storage_options": storage_options, "filesystem": filesystem}
+    path, told = _located(path, topics, table, tier, store)
+    given: dict[str, Any] = {"table": table, "max_disorder_ms": max_disorder_ms, "options": options, **keywords, **told}
     return lazy_frame(_opened("scan_polars", path, topics, **given))
 
 

@@ -8,7 +8,7 @@ from os import fspath
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from kafkalog import _core
+from kafkalog import _core, storage
 from kafkalog._intervals import EVERYTHING, Interval
 from kafkalog._loose import STANDARD_INPUT, naming
 from kafkalog._typed_values import fields_of, plan_decoding, refreshed
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from kafkalog._core import PartitionRange
     from kafkalog._loose import Loose
-    from kafkalog.typing import Layout
+    from kafkalog.typing import Layout, StrPath
 
 # Columns that bounds are derived for. None of them is ever null.
 _RECORD_BOUNDS = frozenset({"offset", "timestamp", "producerId", "magic", "isControl"})
@@ -172,7 +172,8 @@ class Source:
         if self.paths == (STANDARD_INPUT,):
             raise TypeError("standard input cannot be pickled: it is read once")
         decoding = self.decoding if not self.is_batches else None
-        return _restored, (self.paths, self.options, self.is_batches, self.max_disorder_ms, self.threads, decoding)
+        paths = tuple(map(storage.pickled, self.paths))
+        return _restored, (paths, self.options, self.is_batches, self.max_disorder_ms, self.threads, decoding)
 
     def plan(self, condition: pc.Expression | None = None) -> Plan:
         """Find out which bytes have to be read for a filter."""
@@ -313,14 +314,14 @@ class Source:
 
 
 def _restored(  # noqa: PLR0917 - the call that a pickle holds
-    paths: tuple[str, ...],
+    paths: tuple[StrPath, ...],
     options: ReadOptions,
     is_batches: bool,  # noqa: FBT001
     max_disorder_ms: int | None,
     threads: int | None,
     decoding: _core.Decoding | None,
 ) -> Source:
-    source = Source(paths, options, is_batches, max_disorder_ms, threads)
+    source = Source(tuple(fspath(path) for path in paths), options, is_batches, max_disorder_ms, threads)
     # As if it had been used.
     source.__dict__["decoding"] = decoding
     return source
