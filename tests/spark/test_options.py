@@ -378,6 +378,12 @@ def test_times_before_1970(kind: Use, ends: tuple[str, ...], time: Any) -> None:
                 parse({"path": "/data", name: given}, kind)
 
 
+@pytest.mark.parametrize(("name", "value"), [("decodeAs", "json"), ("onUndecoded", "skip"), ("readerSchema", "1")])
+def test_an_error_of_typed_values_has_sparks_name(name: str, value: str) -> None:
+    with pytest.raises(ValueError, match=f"^{name} is for decoded records"):
+        parse({"path": "/data", name: value})
+
+
 @pytest.mark.parametrize(
     ("given", "says"),
     [

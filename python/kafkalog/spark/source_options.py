@@ -176,6 +176,7 @@ def parse(given: Mapping[str, Any], use: Use = "batch") -> SourceOptions:
     )
 
 
+@naming_options()
 def _read_options(options: Mapping[str, Any], *, is_java: bool) -> ReadOptions:
     return ReadOptions(
         topics=parsed(options, "subscribe", _topics),
