@@ -228,7 +228,11 @@ class ReadOptions:
     reader_schema : "latest", int, str or {topic: one of these}
         The schema that gives the column its type: the newest version of subject ``<topic>-value`` (``<topic>-key``)
         that is not deleted (of schemas that are given, the highest id or the last GUID), a version of it, or a schema's
-        text or file. Older and newer records are resolved to it.
+        text or file. Older and newer records are resolved to it. Of a Protobuf schema the column holds the first
+        message or, if the first records of the topic all name one other message of it, that one. A record's own message
+        is the one that its message indexes name in the schema that it was written with, and it must have the full name
+        of the column's message: others are undecoded. To choose, give a text with that message and without the others;
+        ``decode_as="json"`` shows every message.
     decode_as : {"struct", "json"}
         ``json`` gives text, of each record under the schema it was written with: for several record types in a topic,
         and for recursive schemas.

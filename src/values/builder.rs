@@ -7,27 +7,19 @@ use std::mem;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{
-    ArrayRef, BinaryArray, BooleanArray, ListArray, MapArray, NullArray, StringArray, StructArray,
-    make_array,
-};
-use arrow_buffer::{
-    ArrowNativeType, BooleanBufferBuilder, Buffer, NullBufferBuilder, OffsetBuffer, i256,
-};
-use arrow_data::ArrayData;
-use arrow_schema::{ArrowError, DataType, FieldRef, Fields};
+use arrow_array::{ArrayRef, ListArray, MapArray, NullArray, StructArray, make_array};
+use arrow_buffer::{NullBufferBuilder, i256};
+use arrow_schema::{DataType, FieldRef, Fields};
 
-use super::fault::{Cause, Undecoded};
+pub(crate) use self::bytes::{BytesBuilder, FixedBuilder, SHORT};
+pub(crate) use self::numbers::{BooleanBuilder, NumberBuilder};
+use self::offsets::{end_of, finish_offsets, offset, refused};
+use super::fault::Undecoded;
 use crate::error::{Error, Result};
 
-/// Most bytes of text or binary, and most items of lists, in one column of a batch: Arrow's offsets have 32 bits.
-const MAX_LENGTH: usize = i32::MAX.unsigned_abs() as usize;
-
-/// Bytes that are copied at once.
-pub(crate) const SHORT: usize = 16;
-
-/// Most bytes that a column has room for before its first row: as much as it had in the batch before.
-const MOST_ROOM: usize = 1 << 20;
+mod bytes;
+mod numbers;
+mod offsets;
 
 /// A column being built, with those below it.
 #[derive(Debug)]
@@ -52,41 +44,7 @@ pub(crate) enum Builder {
     Struct(StructBuilder),
 }
 
-/// Booleans.
-#[derive(Debug)]
-pub(crate) struct BooleanBuilder {
-    values: BooleanBufferBuilder,
-    nulls: NullBufferBuilder,
-}
-
-/// NumberBuilder of one width: integers, floats, decimals, dates, times, timestamps.
-#[derive(Debug)]
-pub(crate) struct NumberBuilder<T> {
-    data_type: DataType,
-    values: Vec<T>,
-    nulls: NullBufferBuilder,
-}
-
-/// Text or bytes.
-#[derive(Debug)]
-pub(crate) struct BytesBuilder {
-    data_type: DataType,
-    bytes: Vec<u8>,
-    /// One more than rows.
-    offsets: Vec<i32>,
-    nulls: NullBufferBuilder,
-}
-
-/// Byte strings of one width.
-#[derive(Debug)]
-pub(crate) struct FixedBuilder {
-    width: usize,
-    data_type: DataType,
-    bytes: Vec<u8>,
-    nulls: NullBufferBuilder,
-}
-
-/// ListBuilder or maps.
+/// Lists or maps.
 #[derive(Debug)]
 pub(crate) struct ListBuilder {
     data_type: DataType,
@@ -96,183 +54,13 @@ pub(crate) struct ListBuilder {
     nulls: NullBufferBuilder,
 }
 
-/// StructBuilder.
+/// Structs.
 #[derive(Debug)]
 pub(crate) struct StructBuilder {
     fields: Fields,
     children: Vec<Builder>,
     rows: usize,
     nulls: NullBufferBuilder,
-}
-
-/// The fault of a batch that Arrow's offsets cannot describe.
-#[cold]
-fn too_large(what: &str) -> Undecoded {
-    Undecoded::new(
-        Cause::TooLarge,
-        format_args!("more than {MAX_LENGTH} {what} in one batch; a smaller batch_rows helps"),
-    )
-}
-
-/// `length` as an offset.
-#[inline]
-fn offset(length: usize, what: &str) -> std::result::Result<i32, Undecoded> {
-    i32::try_from(length).map_err(|_| too_large(what))
-}
-
-impl BooleanBuilder {
-    #[inline]
-    pub(crate) fn push(&mut self, value: bool) {
-        self.values.append(value);
-        self.nulls.append_non_null();
-    }
-}
-
-impl<T: Copy + Default> NumberBuilder<T> {
-    #[inline]
-    pub(crate) fn push(&mut self, value: T) {
-        self.values.push(value);
-        self.nulls.append_non_null();
-    }
-
-    fn new(data_type: &DataType) -> Self {
-        Self {
-            data_type: data_type.clone(),
-            values: Vec::new(),
-            nulls: NullBufferBuilder::new(0),
-        }
-    }
-
-    #[inline]
-    fn push_null(&mut self) {
-        self.values.push(T::default());
-        self.nulls.append_null();
-    }
-
-    fn truncate(&mut self, rows: usize) {
-        self.values.truncate(rows);
-        self.nulls.truncate(rows);
-    }
-}
-
-impl<T: ArrowNativeType> NumberBuilder<T> {
-    fn finish(&mut self) -> Result<ArrayRef> {
-        let values = renewed(&mut self.values);
-        let data = ArrayData::builder(self.data_type.clone())
-            .len(values.len())
-            .nulls(self.nulls.finish())
-            .add_buffer(Buffer::from_vec(values));
-        Ok(make_array(data.build().map_err(refused)?))
-    }
-}
-
-impl BytesBuilder {
-    /// Appends bytes; of a column of text, bytes that are UTF-8.
-    ///
-    /// # Errors
-    /// `TooLarge`
-    #[inline]
-    pub(crate) fn push(&mut self, value: &[u8]) -> std::result::Result<(), Undecoded> {
-        let end = offset(self.bytes.len().saturating_add(value.len()), "bytes")?;
-        self.bytes.extend_from_slice(value);
-        self.offsets.push(end);
-        self.nulls.append_non_null();
-        Ok(())
-    }
-
-    /// Appends the first bytes of `start`: a copy of a known length is cheaper.
-    ///
-    /// # Errors
-    /// `TooLarge`
-    #[inline]
-    pub(crate) fn push_short(
-        &mut self,
-        start: &[u8; SHORT],
-        length: usize,
-    ) -> std::result::Result<(), Undecoded> {
-        let end = self.bytes.len().saturating_add(length);
-        let ends = offset(end, "bytes")?;
-        self.bytes.extend_from_slice(start);
-        self.bytes.truncate(end);
-        self.offsets.push(ends);
-        self.nulls.append_non_null();
-        Ok(())
-    }
-
-    /// The rows from `first` on, counted from it, whose value a later row has too. They rise.
-    pub(crate) fn repeated(&self, first: usize) -> Vec<usize> {
-        let place = |offset: &i32| usize::try_from(*offset).unwrap_or_default();
-        let ends = self.offsets.get(first..).unwrap_or_default();
-        let values = ends.windows(2).map(|pair| match pair {
-            [begin, end] => self.bytes.get(place(begin)..place(end)),
-            _ => None,
-        });
-        let mut values: Vec<_> = values
-            .enumerate()
-            .map(|(row, value)| (value, row))
-            .collect();
-        values.sort_unstable();
-        let pairs = values.windows(2).filter_map(|pair| match pair {
-            [(value, row), (next, _)] if value == next => Some(*row),
-            _ => None,
-        });
-        let mut repeated: Vec<usize> = pairs.collect();
-        repeated.sort_unstable();
-        repeated
-    }
-
-    /// Appends the bytes that `write` adds to those of the column.
-    ///
-    /// # Errors
-    /// Those of `write`, and `TooLarge`.
-    pub(crate) fn push_with(
-        &mut self,
-        write: impl FnOnce(&mut Vec<u8>) -> std::result::Result<(), Undecoded>,
-    ) -> std::result::Result<(), Undecoded> {
-        write(&mut self.bytes)?;
-        self.offsets.push(offset(self.bytes.len(), "bytes")?);
-        self.nulls.append_non_null();
-        Ok(())
-    }
-
-    #[inline]
-    fn push_null(&mut self) {
-        let end = self.offsets.last().copied().unwrap_or_default();
-        self.offsets.push(end);
-        self.nulls.append_null();
-    }
-
-    fn truncate(&mut self, rows: usize) {
-        self.offsets.truncate(rows.saturating_add(1));
-        self.bytes.truncate(end_of(&self.offsets));
-        self.nulls.truncate(rows);
-    }
-}
-
-impl FixedBuilder {
-    /// Appends a value of the column's width; anything else is a fault of the caller.
-    ///
-    /// # Errors
-    /// `Malformed` for another width.
-    #[inline]
-    pub(crate) fn push(&mut self, value: &[u8]) -> std::result::Result<(), Undecoded> {
-        if value.len() != self.width {
-            let (expected, found) = (self.width, value.len());
-            return Err(Undecoded::new(
-                Cause::Malformed,
-                format_args!("expected {expected} bytes, found {found}"),
-            ));
-        }
-        self.bytes.extend_from_slice(value);
-        self.nulls.append_non_null();
-        Ok(())
-    }
-
-    fn push_null(&mut self) {
-        let length = self.bytes.len().saturating_add(self.width);
-        self.bytes.resize(length, 0);
-        self.nulls.append_null();
-    }
 }
 
 impl ListBuilder {
@@ -373,12 +161,6 @@ impl StructBuilder {
     }
 }
 
-/// The last of some offsets.
-fn end_of(offsets: &[i32]) -> usize {
-    let end = offsets.last().copied().unwrap_or_default();
-    usize::try_from(end).unwrap_or_default()
-}
-
 impl Builder {
     /// An empty column.
     ///
@@ -396,10 +178,7 @@ impl Builder {
         };
         Ok(match data_type {
             DataType::Null => Self::Null(0),
-            DataType::Boolean => Self::Boolean(BooleanBuilder {
-                values: BooleanBufferBuilder::new(0),
-                nulls: nulls(),
-            }),
+            DataType::Boolean => Self::Boolean(BooleanBuilder::new()),
             DataType::Int32 | DataType::Date32 | DataType::Time32(_) => {
                 Self::Int32(NumberBuilder::new(data_type))
             }
@@ -412,18 +191,8 @@ impl Builder {
             DataType::Float64 => Self::Float64(NumberBuilder::new(data_type)),
             DataType::Decimal128(..) => Self::Decimal128(NumberBuilder::new(data_type)),
             DataType::Decimal256(..) => Self::Decimal256(NumberBuilder::new(data_type)),
-            DataType::Utf8 | DataType::Binary => Self::Bytes(BytesBuilder {
-                data_type: data_type.clone(),
-                bytes: Vec::new(),
-                offsets: vec![0],
-                nulls: nulls(),
-            }),
-            DataType::FixedSizeBinary(width) => Self::Fixed(FixedBuilder {
-                width: usize::try_from(*width).unwrap_or_default(),
-                data_type: data_type.clone(),
-                bytes: Vec::new(),
-                nulls: nulls(),
-            }),
+            DataType::Utf8 | DataType::Binary => Self::Bytes(BytesBuilder::new(data_type)),
+            DataType::FixedSizeBinary(width) => Self::Fixed(FixedBuilder::new(data_type, *width)),
             DataType::List(item) | DataType::Map(item, _) => list(item)?,
             DataType::Struct(fields) => Self::Struct(StructBuilder {
                 fields: fields.clone(),
@@ -446,17 +215,17 @@ impl Builder {
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Null(rows) => *rows,
-            Self::Boolean(flags) => flags.values.len(),
-            Self::Int32(numbers) => numbers.values.len(),
-            Self::Int64(numbers) => numbers.values.len(),
-            Self::UInt32(numbers) => numbers.values.len(),
-            Self::UInt64(numbers) => numbers.values.len(),
-            Self::Float32(numbers) => numbers.values.len(),
-            Self::Float64(numbers) => numbers.values.len(),
-            Self::Decimal128(numbers) => numbers.values.len(),
-            Self::Decimal256(numbers) => numbers.values.len(),
-            Self::Bytes(texts) => texts.offsets.len().saturating_sub(1),
-            Self::Fixed(fixed) => fixed.nulls.len(),
+            Self::Boolean(flags) => flags.len(),
+            Self::Int32(numbers) => numbers.len(),
+            Self::Int64(numbers) => numbers.len(),
+            Self::UInt32(numbers) => numbers.len(),
+            Self::UInt64(numbers) => numbers.len(),
+            Self::Float32(numbers) => numbers.len(),
+            Self::Float64(numbers) => numbers.len(),
+            Self::Decimal128(numbers) => numbers.len(),
+            Self::Decimal256(numbers) => numbers.len(),
+            Self::Bytes(texts) => texts.len(),
+            Self::Fixed(fixed) => fixed.len(),
             Self::List(lists) => lists.offsets.len().saturating_sub(1),
             Self::Struct(structs) => structs.rows,
         }
@@ -466,19 +235,17 @@ impl Builder {
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Null(_) => 0,
-            Self::Boolean(flags) => flags.values.len() / 8,
-            Self::Int32(numbers) => mem::size_of_val(numbers.values.as_slice()),
-            Self::Int64(numbers) => mem::size_of_val(numbers.values.as_slice()),
-            Self::UInt32(numbers) => mem::size_of_val(numbers.values.as_slice()),
-            Self::UInt64(numbers) => mem::size_of_val(numbers.values.as_slice()),
-            Self::Float32(numbers) => mem::size_of_val(numbers.values.as_slice()),
-            Self::Float64(numbers) => mem::size_of_val(numbers.values.as_slice()),
-            Self::Decimal128(numbers) => mem::size_of_val(numbers.values.as_slice()),
-            Self::Decimal256(numbers) => mem::size_of_val(numbers.values.as_slice()),
-            Self::Bytes(texts) => {
-                mem::size_of_val(texts.offsets.as_slice()).saturating_add(texts.bytes.len())
-            }
-            Self::Fixed(fixed) => fixed.bytes.len(),
+            Self::Boolean(flags) => flags.len() / 8,
+            Self::Int32(numbers) => numbers.bytes(),
+            Self::Int64(numbers) => numbers.bytes(),
+            Self::UInt32(numbers) => numbers.bytes(),
+            Self::UInt64(numbers) => numbers.bytes(),
+            Self::Float32(numbers) => numbers.bytes(),
+            Self::Float64(numbers) => numbers.bytes(),
+            Self::Decimal128(numbers) => numbers.bytes(),
+            Self::Decimal256(numbers) => numbers.bytes(),
+            Self::Bytes(texts) => texts.bytes(),
+            Self::Fixed(fixed) => fixed.bytes(),
             Self::List(lists) => {
                 mem::size_of_val(lists.offsets.as_slice()).saturating_add(lists.item.bytes())
             }
@@ -493,10 +260,7 @@ impl Builder {
     pub(crate) fn push_null(&mut self) {
         match self {
             Self::Null(rows) => *rows = rows.saturating_add(1),
-            Self::Boolean(flags) => {
-                flags.values.append(false);
-                flags.nulls.append_null();
-            }
+            Self::Boolean(flags) => flags.push_null(),
             Self::Int32(numbers) => numbers.push_null(),
             Self::Int64(numbers) => numbers.push_null(),
             Self::UInt32(numbers) => numbers.push_null(),
@@ -516,10 +280,7 @@ impl Builder {
     pub(crate) fn truncate(&mut self, rows: usize) {
         match self {
             Self::Null(all) => *all = rows.min(*all),
-            Self::Boolean(flags) => {
-                flags.values.truncate(rows);
-                flags.nulls.truncate(rows);
-            }
+            Self::Boolean(flags) => flags.truncate(rows),
             Self::Int32(numbers) => numbers.truncate(rows),
             Self::Int64(numbers) => numbers.truncate(rows),
             Self::UInt32(numbers) => numbers.truncate(rows),
@@ -529,10 +290,7 @@ impl Builder {
             Self::Decimal128(numbers) => numbers.truncate(rows),
             Self::Decimal256(numbers) => numbers.truncate(rows),
             Self::Bytes(texts) => texts.truncate(rows),
-            Self::Fixed(fixed) => {
-                fixed.bytes.truncate(rows.saturating_mul(fixed.width));
-                fixed.nulls.truncate(rows);
-            }
+            Self::Fixed(fixed) => fixed.truncate(rows),
             Self::List(lists) => {
                 lists.offsets.truncate(rows.saturating_add(1));
                 lists.item.truncate(end_of(&lists.offsets));
@@ -547,61 +305,23 @@ impl Builder {
     /// # Errors
     /// `Internal` where Arrow refuses what was built.
     pub(crate) fn finish(&mut self) -> Result<ArrayRef> {
-        let rows = self.len();
-        Ok(match self {
-            Self::Null(rows) => Arc::new(NullArray::new(mem::take(rows))),
-            Self::Boolean(flags) => {
-                let values = flags.values.finish();
-                Arc::new(BooleanArray::new(values, flags.nulls.finish()))
-            }
-            Self::Int32(numbers) => numbers.finish()?,
-            Self::Int64(numbers) => numbers.finish()?,
-            Self::UInt32(numbers) => numbers.finish()?,
-            Self::UInt64(numbers) => numbers.finish()?,
-            Self::Float32(numbers) => numbers.finish()?,
-            Self::Float64(numbers) => numbers.finish()?,
-            Self::Decimal128(numbers) => numbers.finish()?,
-            Self::Decimal256(numbers) => numbers.finish()?,
-            Self::Bytes(texts) => {
-                let nulls = texts.nulls.finish();
-                let bytes = Buffer::from_vec(renewed(&mut texts.bytes));
-                let offsets = finish_offsets(&mut texts.offsets);
-                if texts.data_type == DataType::Utf8 {
-                    Arc::new(StringArray::try_new(offsets, bytes, nulls).map_err(refused)?)
-                } else {
-                    Arc::new(BinaryArray::try_new(offsets, bytes, nulls).map_err(refused)?)
-                }
-            }
-            Self::Fixed(fixed) => {
-                let nulls = fixed.nulls.finish();
-                let data = ArrayData::builder(fixed.data_type.clone())
-                    .len(rows)
-                    .nulls(nulls)
-                    .add_buffer(Buffer::from_vec(renewed(&mut fixed.bytes)));
-                make_array(data.build().map_err(refused)?)
-            }
-            Self::List(lists) => lists.finish()?,
-            Self::Struct(structs) => structs.finish()?,
-        })
+        match self {
+            Self::Null(rows) => Ok(Arc::new(NullArray::new(mem::take(rows)))),
+            Self::Boolean(flags) => Ok(flags.finish()),
+            Self::Int32(numbers) => numbers.finish(),
+            Self::Int64(numbers) => numbers.finish(),
+            Self::UInt32(numbers) => numbers.finish(),
+            Self::UInt64(numbers) => numbers.finish(),
+            Self::Float32(numbers) => numbers.finish(),
+            Self::Float64(numbers) => numbers.finish(),
+            Self::Decimal128(numbers) => numbers.finish(),
+            Self::Decimal256(numbers) => numbers.finish(),
+            Self::Bytes(texts) => texts.finish(),
+            Self::Fixed(fixed) => fixed.finish(),
+            Self::List(lists) => lists.finish(),
+            Self::Struct(structs) => structs.finish(),
+        }
     }
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
-fn refused(e: ArrowError) -> Error {
-    Error::internal(format_args!("Arrow refused a column of values: {e}"))
-}
-
-/// Takes what was built; the next batch begins with room for as much.
-fn renewed<T>(built: &mut Vec<T>) -> Vec<T> {
-    let most = MOST_ROOM.checked_div(mem::size_of::<T>());
-    let room = built.len().min(most.unwrap_or_default());
-    mem::replace(built, Vec::with_capacity(room))
-}
-
-fn finish_offsets(built: &mut Vec<i32>) -> OffsetBuffer<i32> {
-    let offsets = renewed(built);
-    built.push(0);
-    OffsetBuffer::new(offsets.into())
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -203,10 +204,49 @@ def test_times_reach_from_year_1_to_9999(tmp_path: Path) -> None:
     assert [error is None for error in table["valueError"].to_pylist()] == [True] * 4 + [False] * 2
 
 
-def test_editions_are_refused_by_name(tmp_path: Path) -> None:
+REFUSED = "bad_schema: Protobuf editions are not supported, proto2 and proto3 are"
+"""As the guide says."""
+
+
+@pytest.mark.parametrize("form", ["text", "descriptor", "descriptors"])
+def test_editions_are_refused_by_name(tmp_path: Path, form: str, capfd: pytest.CaptureFixture[str]) -> None:
     _log(tmp_path / "d", [_framed(b"\0")])
-    with pytest.raises(ValueError, match="Protobuf editions are not supported"):
-        _typed(tmp_path / "d", '// A comment.\n/* Another. */ edition = "2023"; message M {}')
+    text = '// A comment.\n/* Another. */ edition = "2023"; message M {}'
+    if form != "text":
+        descriptor_pb2 = pytest.importorskip("google.protobuf.descriptor_pb2")
+        file = descriptor_pb2.FileDescriptorProto(name="m.proto", syntax="editions", edition=1000)
+        file.message_type.add(name="M")
+        whole = file if form == "descriptor" else descriptor_pb2.FileDescriptorSet(file=[file])
+        text = base64.b64encode(whole.SerializeToString()).decode()
+    with pytest.raises(ValueError, match=f"{REFUSED}; decode_as="):
+        _typed(tmp_path / "d", text)
+    assert "panicked" not in capfd.readouterr().err
+    # As the schema of a writer, it costs the values under it.
+    reader = 'syntax = "proto3"; message M { int32 x = 1; }'
+    table = _typed(tmp_path / "d", text, reader_schema=reader, on_undecoded="null", columns=["value", "valueError"])
+    assert table.to_pylist() == [{"value": None, "valueError": REFUSED}]
+
+
+@pytest.mark.parametrize("messages", ["AB", "BA"])
+def test_a_record_is_of_the_message_of_the_same_full_name(tmp_path: Path, messages: str) -> None:
+    """The index counts in the writer's file, and the name in the reader's, whatever stands first there."""
+    parts = {"A": "message A { int32 x = 1; }", "B": "message B { int32 y = 1; }"}
+    written = "\n".join(['syntax = "proto3"; package p;', *(parts[name] for name in messages)])
+    places = {name: b"\0" if not at else b"\2\2" for at, name in enumerate(messages)}
+    _log(tmp_path / "d", [_framed(places["A"], b"\x08\1"), _framed(places["B"], b"\x08\2")])
+    for name, field, number in (("A", "x", 1), ("B", "y", 2)):
+        # The other one first, nested, and of another package.
+        reader = f'syntax = "proto3"; package p; {parts[name]} message C {{ message B {{}} }}'
+        table = _typed(
+            tmp_path / "d", written, reader_schema=reader, on_undecoded="null", columns=["value", "valueError"]
+        )
+        rows = dict(zip("AB", table.to_pylist(), strict=True))
+        assert rows[name] == {"value": {field: number}, "valueError": None}
+        other = "B" if name == "A" else "A"
+        assert rows[other] == {
+            "value": None,
+            "valueError": f"no_such_message: the reader schema has no message p.{other}",
+        }
 
 
 def test_descriptors_and_files_are_given(tmp_path: Path) -> None:

@@ -25,6 +25,9 @@ const MAX_TEXT: usize = 16 << 20;
 /// Most files of a schema.
 const MAX_FILES: usize = 1000;
 
+/// The fault of a file of an edition.
+const EDITIONS: &str = "Protobuf editions are not supported, proto2 and proto3 are";
+
 /// The name of the schema's own file, which no import can name.
 const OWN_NAME: &str = "\u{1}schema.proto";
 
@@ -98,6 +101,16 @@ fn add(
     files: impl IntoIterator<Item = FileDescriptorProto>,
 ) -> Result<(), Undecoded> {
     let files = files.into_iter().map(|mut file| {
+        // prost-reflect panics on others.
+        match file.syntax() {
+            "" | "proto2" | "proto3" => {}
+            "editions" => return Err(bad(EDITIONS)),
+            other => {
+                return Err(bad(format_args!(
+                    "expected syntax proto2 or proto3, found {other:?}"
+                )));
+            }
+        }
         file.source_code_info = None;
         if let Some(options) = &mut file.options {
             keep_plain(&mut options.uninterpreted_option);
@@ -106,9 +119,9 @@ fn add(
         file.message_type.iter_mut().for_each(strip_message);
         file.enum_type.iter_mut().for_each(strip_enum);
         file.extension.iter_mut().for_each(strip_field);
-        file
+        Ok(file)
     });
-    let added = pool.add_file_descriptor_protos(files.collect::<Vec<_>>());
+    let added = pool.add_file_descriptor_protos(files.collect::<Result<Vec<_>, _>>()?);
     added.map_err(|error| bad(shown(&error)))
 }
 
@@ -183,9 +196,7 @@ fn known(name: &str) -> Option<&'static str> {
 
 fn parse(name: &str, text: &str) -> Result<FileDescriptorProto, Undecoded> {
     if is_of_edition(text) {
-        return Err(bad(
-            "Protobuf editions are not supported, proto2 and proto3 are",
-        ));
+        return Err(bad(EDITIONS));
     }
     protox_parse::parse(name, text).map_err(|error| bad(shown(&error)))
 }
