@@ -61,6 +61,7 @@ def _read(spark: SparkSession, way: Callable[..., Any], case: Case, **options: A
     return table_of(frame.select("offset", case.side).orderBy("offset"))
 
 
+@pytest.mark.timeout(900)  # two jobs for each case of the shared corpus
 @both_ways
 def test_json_is_what_the_witnesses_read(spark: SparkSession, way: Callable[..., Any]) -> None:
     for case in _cases(way):
@@ -75,6 +76,7 @@ def test_json_is_what_the_witnesses_read(spark: SparkSession, way: Callable[...,
         assert logs.to_table()[case.side].to_pylist() == table[case.side].to_pylist(), case
 
 
+@pytest.mark.timeout(900)  # two jobs for each case of the shared corpus
 @both_ways
 def test_struct_is_what_the_witnesses_read(spark: SparkSession, way: Callable[..., Any]) -> None:
     checked = 0
