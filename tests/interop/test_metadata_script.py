@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import hmac
 import json
 import os
 import re
@@ -178,6 +181,7 @@ def test_the_script_makes_the_same_cluster(two: tuple[Broker, Broker], tmp_path:
         assert again.returncode == 0, (again.stdout, again.stderr)
         assert f"Committed offsets of group {ODD}." in again.stdout
         assert described(new) == before
+        assert_made_of(new, "alice", "alice-secret")
 
         # It ends at the first failure.
         new.kill()
@@ -185,6 +189,29 @@ def test_the_script_makes_the_same_cluster(two: tuple[Broker, Broker], tmp_path:
         assert stopped.returncode != 0
         assert "stopped with exit code" in stopped.stderr
         assert stopped.stdout.count("Error while executing topic command") == 1
+
+
+def assert_made_of(broker: Broker, user: str, password: str) -> None:
+    """The credentials are those of the password (RFC 5802), and the tools make none of salt and keys."""
+    told = json.loads(call("metadata", *broker.log_dirs, "--as", "json", "--only", "users", "--secrets").stdout)
+    credentials = [each for each in told["users"] if each["user"] == user]
+    assert [(each["mechanism"], each["iterations"]) for each in credentials] == [
+        ("SCRAM-SHA-256", 8192),
+        ("SCRAM-SHA-512", 4096),
+    ]
+    for each in credentials:
+        name = each["mechanism"].removeprefix("SCRAM-").replace("-", "").lower()
+        salt, stored, server = (base64.b64decode(each[key]) for key in ("salt", "storedKey", "serverKey"))
+        salted = hashlib.pbkdf2_hmac(name, password.encode(), salt, each["iterations"])
+        assert hashlib.new(name, hmac.digest(salted, b"Client Key", name)).digest() == stored
+        assert hmac.digest(salted, b"Server Key", name) == server
+        secrets = f"salt={each['salt']},stored_key={each['storedKey']},server_key={each['serverKey']}"
+        words = ["--alter", "--entity-type", "users", "--entity-name", "bob", "--add-config"]
+        words.append(f"{each['mechanism']}=[{secrets},iterations={each['iterations']}]")
+        command = broker.witness.command(TOOLS["kafka-configs"], "--bootstrap-server", broker.bootstrap, *words)
+        refused = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, env=utf8())
+        assert refused.returncode != 0, refused
+        assert "Invalid credential property" in refused.stdout + refused.stderr
 
 
 @pytest.mark.parametrize("case", ["golden", *clusters.CASES])
