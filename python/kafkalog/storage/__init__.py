@@ -246,7 +246,7 @@ def one_listing(paths: Iterable[str]) -> Iterator[None]:
     """List log dirs once for everything that is read of them, as long as the context lasts."""
     token = _KEEPS_LISTINGS.set(True)
     for path in paths:
-        # Before a folder in it is: who reads the log dir says what is wrong with it.
+        # Before a folder in it is; faults are left to the readers.
         with suppress(OSError):
             _core.path_kind(path)
     try:
