@@ -77,7 +77,7 @@ def build(target: str) -> None:
         run("rustup", "target", "add", target)
     policy = "musllinux_1_2" if target.endswith("-musl") else "manylinux2014"
     linked = ("--zig", "--compatibility", policy) if "-linux-" in target else ()
-    built = ("build", "--locked", "--release", "--target", target, *linked)
+    built = ("build", "--locked", "--release", "--compression-level", "9", "--target", target, *linked)
     # maturin asks the python3 of the PATH for zig.
     path = os.pathsep.join([str(tools().parent), os.environ["PATH"]])
     run(*maturin, *built, "--out", fresh(BUILT), PATH=path)
