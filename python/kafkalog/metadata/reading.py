@@ -109,7 +109,7 @@ class _Reading:
         self._read, about = best_log(self._logs(), secrets=secrets)
         self._notes += map(_line, about)
         self._is_damaged |= any(each.severity != "info" for each in about)
-        # Faults of these are told where they are read.
+        # These are read later, and their faults are noted then.
         others = [error for error, topic in unread.items() if topic not in {METADATA, _OFFSETS}]
         self._notes += [f"{' '.join(error.split())}; nothing here is from that file or folder" for error in others]
         self._is_damaged |= bool(others) and self._is_from_folders
