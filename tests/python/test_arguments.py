@@ -141,7 +141,8 @@ def test_defaults_are_those_of_the_interface() -> None:
     for kind in (kafkalog.OffsetIndex, kafkalog.TimeIndex):
         given = {name: each.default for name, each in inspect.signature(kind).parameters.items()}
         del given["path"]
-        assert given == {"base_offset": None, "max_index_size": 10_485_760, "writable": False}
+        store = {"storage_options": None, "filesystem": None}
+        assert given == {"base_offset": None, "max_index_size": 10_485_760, "writable": False, **store}
 
 
 LEDGER, MIDDLE = DATA / "ledger-0", 1_700_030_390_000

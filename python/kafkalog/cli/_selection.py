@@ -29,7 +29,7 @@ _SEGMENT = re.compile(r"\d{20}\.log")
 def partitions_below(paths: Iterable[str]) -> dict[str, set[int]]:
     """Return the partitions in log dirs by topic, from the names of folders alone; unreadable paths have none."""
     found: dict[str, set[int]] = {}
-    for path in paths:
+    for path in map(_places.at, paths):
         names = _places.names(path)
         # The path may be in a partition's folder, or be one.
         place = path if _places.is_folder(path) else _places.above(path)
