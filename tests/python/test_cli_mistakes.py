@@ -63,7 +63,7 @@ ACTIONS = {command: [action for action in parser_of(command)._actions if action.
 
 
 def writes(action: argparse.Action) -> bool:
-    return action.type in {_common.output, _common.output_or_standard}
+    return action.type in {_common.output, _common.any_output}
 
 
 def words(command: str, source: Path, target: Path, *more: str, but: argparse.Action | None = None) -> list[str]:
@@ -181,8 +181,9 @@ def test_a_url_is_no_local_path(
     monkeypatch.chdir(tmp_path)
     option = action.option_strings[-1:]
     for url in ("s3://user:secret@bucket/x", "dbfs:/x", "file://host/x"):
-        if url == "dbfs:/x" and command in OF_STORES and not writes(action):
-            # A URL that is read; the others are read by no command.
+        is_taken = action.type is _common.any_output or not writes(action)
+        if url == "dbfs:/x" and command in OF_STORES and is_taken:
+            # A URL that is read or written; the others are by no command.
             continue
         given = (DATA, url) if writes(action) and not option else (DATA if option else url, tmp_path / "out")
         said = ask(*words(command, *given), *([*option, url] if option else []))
@@ -277,7 +278,11 @@ def is_time(action: argparse.Action) -> bool:
 
 def wrong_values(action: argparse.Action) -> Iterator[str]:
     if writes(action):
-        yield from () if action.type is _common.output_or_standard else ("-",)
+        yield from () if action.type is _common.any_output else ("-",)
+        return
+    if action.metavar == "FMT":
+        # Text with fields: any but the name of a format.
+        yield "json"
         return
     yield ",?!" if action.metavar == "FILE,..." else "?!"
     if is_number(action):

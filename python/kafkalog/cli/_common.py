@@ -338,9 +338,13 @@ def time(text: str) -> int:
         raise argparse.ArgumentTypeError(f"{error}; a time from now is -2h, or +7d") from None
 
 
-def output_or_standard(text: str) -> str:
-    """As ``output``, and take ``-`` for standard output."""
-    return text if text == "-" else output(text)
+def any_output(text: str) -> str:
+    """As ``output``, and take a URL, and ``-`` for standard output."""
+    from kafkalog.storage._urls import is_url
+
+    if text == "-":
+        return text
+    return place(text) if is_url(text) else output(text)
 
 
 # localhost:9092, and several of them.

@@ -84,9 +84,13 @@ def add_shape(parser: argparse.ArgumentParser) -> None:
 
 
 def _shape(text: str) -> str:
-    """Return a format; the name of one would be printed for each record."""
+    """Return a format; the name of one would be printed for each record, and of an empty one nothing."""
+    if not text:
+        raise argparse.ArgumentTypeError("empty; '%s\\n' prints values, each on a line")
     if text.lower() in {"json", "jsonl", "ndjson"}:
-        raise argparse.ArgumentTypeError("-J prints a JSON object a record; a format is text with fields: '%o %s\\n'")
+        raise argparse.ArgumentTypeError(
+            f"{text}: -J prints a JSON object a record; a format is text with fields: '%o %s\\n'"
+        )
     if text.lower() in {"csv", "tsv", "arrow", "parquet"}:
         raise argparse.ArgumentTypeError(f"kafkalog export PATH - --format {text.lower()} prints that")
     return text

@@ -32,7 +32,6 @@ from kafkalog.errors import KafkaLogError, UnknownTopicOrPartitionError
 from kafkalog.options import ReadOptions, column_names, decode_arguments, whole_columns
 from kafkalog.reader import RecordReader, plan_ranges
 from kafkalog.schema import DEFAULT_COLUMNS
-from kafkalog.storage._urls import is_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -67,7 +66,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _common.add_broker(parser)
     _common.add_remote(parser)
     help_ = "a folder, one file, a URL of either, or - for standard output (jsonl, csv, tsv, arrow)"
-    parser.add_argument("out", metavar="OUT", type=_out, help=help_)
+    parser.add_argument("out", metavar="OUT", type=_common.any_output, help=help_)
     help_ = "default: from the ending of OUT, or parquet; jsonl for -"
     _common.add_option(parser, "--format", other=["-f"], choices=list(SUFFIXES), help=help_)
     parser.add_argument("-J", "--json", dest="format", action="store_const", const="jsonl", help=argparse.SUPPRESS)
@@ -338,10 +337,6 @@ def _on_spark(arguments: argparse.Namespace, form: str) -> int:
 def _spark_decoding(arguments: argparse.Namespace) -> dict[str, Any]:
     words = {"reader_schema": "readerSchema", "decode_as": "decodeAs", "on_undecoded": "onUndecoded"}
     return {words.get(name, name): value for name, value in decoding_options(arguments).items()}
-
-
-def _out(text: str) -> str:
-    return _common.place(text) if is_url(text) else _common.output_or_standard(text)
 
 
 def _names(text: str) -> list[str]:

@@ -40,29 +40,29 @@ _BATCH_SIZE = 1 << 20
 _EVERY_ROW = pc.scalar(True)  # noqa: FBT003 - a literal
 
 
-# What threads of Arrow iterate over, which read ahead of the query, and do not stop when it does.
-_READ_AHEAD: WeakSet[Any] = WeakSet()
-_ENDING = Event()
+# What threads of Arrow or Polars iterate over, which read ahead of the query, and do not stop when it does.
+READ_AHEAD: WeakSet[Any] = WeakSet()
+ENDING = Event()
 _QUIET, _MOST_WAITS, _WAIT_SECONDS = 3, 250, 0.02
 
 
 @atexit.register
 def _end_reads() -> None:
     """Let those threads come to rest: one that calls Python while it ends crashes the process."""
-    _ENDING.set()
+    ENDING.set()
     quiet = 0
     for _ in range(_MOST_WAITS):
-        left = list(_READ_AHEAD)
+        left = list(READ_AHEAD)
         if quiet == _QUIET or not left:
             return
         time.sleep(_WAIT_SECONDS)
-        is_busy = any(each.gi_running for each in left) or len(_READ_AHEAD) != len(left)
+        is_busy = any(each.gi_running for each in left) or len(READ_AHEAD) != len(left)
         quiet = 0 if is_busy else quiet + 1
 
 
 if hasattr(os, "register_at_fork"):
     # The threads are not in the child.
-    os.register_at_fork(after_in_child=_READ_AHEAD.clear)
+    os.register_at_fork(after_in_child=READ_AHEAD.clear)
 
 
 class _Readable(ABC):
@@ -142,7 +142,7 @@ class _Readable(ABC):
         if self._source.is_batches:
             schema = pa.schema([schema.field(name) for name in columns])
         batches = self._counted(reader, plan, columns)
-        _READ_AHEAD.add(batches)
+        READ_AHEAD.add(batches)
         return pa.RecordBatchReader.from_batches(schema, batches)
 
     def _counted(self, reader: RecordReader, plan: Plan, columns: list[str]) -> Generator[pa.RecordBatch, None, None]:
@@ -152,7 +152,7 @@ class _Readable(ABC):
         with reader:
             try:
                 for batch in reader:
-                    if _ENDING.is_set():
+                    if ENDING.is_set():
                         return
                     counted = self._count(reader.metrics, counted)
                     yield batch.select(columns) if self._source.is_batches else batch

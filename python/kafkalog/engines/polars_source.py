@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from polars.io.plugins import register_io_source
 
-from kafkalog.engines.log_dataset import LogDataset
+from kafkalog.engines.log_dataset import ENDING, READ_AHEAD, LogDataset
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,7 @@ def lazy_frame(dataset: ds.Dataset) -> pl.LazyFrame:
     """Return a dataset as a ``LazyFrame`` that passes columns, predicate and limit on."""
     schema = dataset.schema
 
-    def frames(
+    def read(
         columns: list[str] | None, predicate: pl.Expr | None, rows: int | None, batch_size: int | None
     ) -> Iterator[pl.DataFrame]:
         # Polars limits rows before it applies the predicate: then all rows count.
@@ -39,13 +39,19 @@ def lazy_frame(dataset: ds.Dataset) -> pl.LazyFrame:
         )
         left = rows
         for batch in batches:
-            if left == 0:
+            if left == 0 or ENDING.is_set():
                 return
             frame = pl.DataFrame(pl.from_arrow(batch if left is None else batch.slice(0, left)))
             left = None if left is None else left - frame.height
             if predicate is not None:
                 frame = frame.filter(predicate)
             yield frame if columns is None else frame.select(columns)
+
+    def frames(*asked: Any, **named: Any) -> Iterator[pl.DataFrame]:
+        found = read(*asked, **named)
+        # Threads of Polars outlive a query that stopped early.
+        READ_AHEAD.add(found)
+        return found
 
     return register_io_source(frames, schema=pl.DataFrame(schema.empty_table()).schema)
 

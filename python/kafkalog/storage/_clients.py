@@ -555,6 +555,7 @@ def _fsspec(location: Location, options: StorageOptions) -> Client:
         given |= {"anon": True} if truth(known.get("skip_signature", False)) else {}
     try:
         filesystem, path = fsspec.core.url_to_fs(location.root + "/", **given)
-    except (ImportError, ValueError) as error:
+    except (ImportError, TypeError, ValueError) as error:
+        # A TypeError names options that the file system needs.
         raise ValueError(f"{location.root}: {error}") from None
     return FsspecClient(filesystem, path.rstrip("/"), options.secrets())
