@@ -51,7 +51,13 @@ def _resolved(writer: Made, reader: Made, body: bytes) -> Any:
     except TypeError:
         return ...
     except fastavro.read.SchemaResolutionError as error:
-        is_late = any(f"Schema mismatch: {{'type': '{kind}'" in str(error) for kind in ("array", "map"))
+        # The second where the writer has a union.
+        said = [
+            f"{begin}{{'type': '{kind}'"
+            for begin in ("Schema mismatch: ", "not found in ")
+            for kind in ("array", "map")
+        ]
+        is_late = any(each in str(error) for each in said)
         return ... if is_late else error
     except (EOFError, ValueError) as error:
         return error
