@@ -7,6 +7,7 @@ ranges, ETags, ``If-Match``, uploads in one or in parts. pyarrow and obstore are
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import socket
 import struct
 import threading
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    import pytest
+
 PAGE = 1000
+CLIENTS = ("pyarrow", *(["obstore"] if importlib.util.find_spec("obstore") else []))
 SECRET = "s3cr3t-of-the-tests"  # noqa: S105 - made up
 # A fault takes the kind of a request, its key and its number of that kind, and returns a name below, or None.
 Fault = "Callable[[str, str, int], str | None]"
@@ -74,6 +78,14 @@ class S3Server:
             "aws_allow_http": "true",
             "aws_virtual_hosted_style_request": "false",
         }
+
+    def options_for(self, client: str, monkeypatch: pytest.MonkeyPatch, retries: int) -> dict[str, Any]:
+        """Have a client of ``CLIENTS`` read, and return its options: other retries are another mount."""
+        from kafkalog.storage import _clients
+
+        monkeypatch.setattr(_clients, "_has_obstore", lambda: client == "obstore")
+        self.reset()
+        return {**self.storage_options, "max_retries": retries + CLIENTS.index(client)}
 
     def reset(self) -> None:
         """Begin counting anew, without faults."""

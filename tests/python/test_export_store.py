@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from typing import TYPE_CHECKING
 
@@ -14,15 +13,13 @@ import pytest
 import corpus
 import kafkalog
 from kafkalog.cli.main import main
-from kafkalog.storage import _clients
-from s3_server import SECRET, S3Server
+from s3_server import CLIENTS, SECRET, S3Server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
-CLIENTS = ("pyarrow", *(["obstore"] if importlib.util.find_spec("obstore") else []))
 
 
 @pytest.fixture
@@ -38,12 +35,11 @@ def words(
     request: pytest.FixtureRequest, server: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> list[str]:
     """Options of the command line for the server, for each client."""
-    monkeypatch.setattr(_clients, "_has_obstore", lambda: request.param == "obstore")
     # What is uploaded is made here, and nothing of it stays.
     monkeypatch.setenv("TMPDIR", str(tmp_path / "made"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "made"))
     (tmp_path / "made").mkdir()
-    given = {**server.storage_options, "max_retries": 7 + CLIENTS.index(request.param)}
+    given = server.options_for(request.param, monkeypatch, 7)
     return [f"--storage-option={name}={value}" for name, value in given.items()]
 
 

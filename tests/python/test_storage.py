@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import os
 import pickle
@@ -21,16 +20,14 @@ import corpus
 import kafkalog
 from kafkalog import storage
 from kafkalog.cli.main import main
-from kafkalog.storage import _clients
 from kafkalog.storage._options import StorageOptions
 from kafkalog.storage._urls import is_url, parse
-from s3_server import SECRET, S3Server
+from s3_server import CLIENTS, SECRET, S3Server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
-CLIENTS = ("pyarrow", *(["obstore"] if importlib.util.find_spec("obstore") else []))
 
 
 @pytest.fixture(scope="module")
@@ -43,11 +40,7 @@ def server() -> Iterator[S3Server]:
 
 @pytest.fixture(params=CLIENTS)
 def options(request: pytest.FixtureRequest, server: S3Server, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Options of the server, for each client: other options are another mount."""
-    monkeypatch.setattr(_clients, "_has_obstore", lambda: request.param == "obstore")
-    server.reset()
-    retries = 3 + CLIENTS.index(request.param)
-    return {**server.storage_options, "max_retries": retries, "timeout": "20s"}
+    return {**server.options_for(request.param, monkeypatch, 3), "timeout": "20s"}
 
 
 def ipc(table: pa.Table) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import random
 import time
 from typing import TYPE_CHECKING, Any
@@ -11,8 +10,7 @@ import pytest
 
 import corpus
 import kafkalog
-from kafkalog.storage import _clients
-from s3_server import S3Server
+from s3_server import CLIENTS, S3Server
 from tiers import pick
 
 if TYPE_CHECKING:
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
 LOG_DIR = corpus.GOLDEN / "clean-restarts" / "data-1"
 URL = "s3://bkt/L"
 PASSING = ("slow-down", "throttle", "internal", "reset", "truncate", "short")
-CLIENTS = ("pyarrow", *(["obstore"] if importlib.util.find_spec("obstore") else []))
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +31,7 @@ def server() -> Iterator[S3Server]:
 
 @pytest.fixture(params=CLIENTS)
 def options(request: pytest.FixtureRequest, server: S3Server, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    monkeypatch.setattr(_clients, "_has_obstore", lambda: request.param == "obstore")
-    server.reset()
-    return {**server.storage_options, "max_retries": 2 + CLIENTS.index(request.param), "timeout": "2s"}
+    return {**server.options_for(request.param, monkeypatch, 2), "timeout": "2s"}
 
 
 def read(options: dict[str, Any]) -> Any:

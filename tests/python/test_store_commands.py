@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
@@ -18,13 +17,11 @@ import kafkalog
 import tiered_cases
 import tiers
 from kafkalog.cli.main import main
-from kafkalog.storage import _clients
-from s3_server import S3Server
+from s3_server import CLIENTS, S3Server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-CLIENTS = ("pyarrow", *(["obstore"] if importlib.util.find_spec("obstore") else []))
 NOW = 1_790_000_000_000
 
 
@@ -48,10 +45,7 @@ def server(golden: Path) -> Iterator[S3Server]:
 
 @pytest.fixture(params=CLIENTS)
 def options(request: pytest.FixtureRequest, server: S3Server, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Options of the server, for each client: other options are another mount."""
-    monkeypatch.setattr(_clients, "_has_obstore", lambda: request.param == "obstore")
-    server.reset()
-    return {**server.storage_options, "max_retries": 5 + CLIENTS.index(request.param)}
+    return server.options_for(request.param, monkeypatch, 5)
 
 
 def log_dirs(golden: Path) -> list[Path]:
