@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from kafkalog import _core, _places, storage
+from kafkalog.storage._clients import AZURE, GCS, S3
 from kafkalog.storage._failures import patiently
 from kafkalog.storage._urls import is_url
 
@@ -67,7 +68,7 @@ class StoreTarget:
         """Refuse a place among logs: a log dir, or one below the log dirs that are read."""
         url, key = self._place.url, self._place.key
         for source in map(_log_dir_of, filter(is_url, sources)):
-            if url == source or url.startswith(f"{source}/"):
+            if f"{_same_spelling(url)}/".startswith(f"{_same_spelling(source)}/"):
                 raise ValueError(
                     f"{url}: the output would lie in the source's folder {source}; choose a place outside of it"
                 )
@@ -92,6 +93,14 @@ class StoreTarget:
 def target_of(out: str) -> Path | StoreTarget:
     """Return where an export goes."""
     return StoreTarget(storage.open_storage(out)) if is_url(out) else Path(out)
+
+
+def _same_spelling(url: str) -> str:
+    """Return a URL with the first of the schemes of its store, and without the account and number of its mount."""
+    scheme, _, rest = url.partition("://")
+    bucket, slash, key = rest.partition("/")
+    kinds = [min(kind) for kind in (S3, GCS, AZURE) if scheme in kind]
+    return f"{kinds[0] if kinds else scheme}://{re.split('[@#]', bucket)[0]}{slash}{key}"
 
 
 def _log_dir_of(source: str) -> str:

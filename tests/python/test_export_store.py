@@ -137,6 +137,20 @@ def test_not_among_logs(out: str, server: S3Server, words: list[str], capsys: py
     assert server.objects == before
 
 
+def test_not_among_logs_by_another_scheme(
+    server: S3Server, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A folder of a partition by itself: no ``meta.properties`` above tells that the output lies among logs."""
+    server.put_folder(DATA / "orders-0", "P/orders-0/")
+    before = dict(server.objects)
+    for source, out in (("s3a", "s3"), ("s3", "s3a")):
+        segment = f"{out}://bkt/P/orders-0/00000000000000000000.log"
+        command = ["export", f"{source}://bkt/P/orders-0", segment, "-f", "jsonl", "--overwrite", *words]
+        assert main(command) == 2
+        assert "the output would lie in the source's folder" in capsys.readouterr().err
+    assert server.objects == before
+
+
 def test_other_clients(tmp_path: Path) -> None:
     fsspec = pytest.importorskip("fsspec")
     assert main(["export", str(DATA), "memory://exports/orders.csv", "-t", "orders"]) == 0
