@@ -13,8 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from kafkalog import _arguments, _core, _reprs
-from kafkalog._atomic_files import replace, sha256
+from kafkalog import _arguments, _core, _places, _reprs
+from kafkalog._atomic_files import replace
 from kafkalog._times import clock
 from kafkalog.config import LogConfig
 from kafkalog.errors import KafkaLogError, LogLockedError, UnknownTopicOrPartitionError
@@ -436,7 +436,7 @@ def write_manifest(report: RewriteReport, written: Path) -> None:
         folder = written / Path(each.path).name
         counts = {name: value for name, value in dataclasses.asdict(each).items() if name != "path"}
         present = [file for file in sorted(folder.iterdir()) if file.is_file()]
-        files = {file.name: {"size": file.stat().st_size, "sha256": sha256(file)} for file in present}
+        files = {file.name: {"size": file.stat().st_size, "sha256": _places.sha256(str(file))} for file in present}
         partitions.append({"folder": folder.name, **counts, "files": files})
     left_out = [dataclasses.asdict(each) for each in report.left_out]
     said = {
