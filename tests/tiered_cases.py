@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import json
 import os
@@ -16,11 +17,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from clone import SHARED_CORPUS
 
 GOLDEN = Path(__file__).resolve().parent / "golden" / "tiered"
 NAMES = sorted(path.name.removesuffix(".tar.gz") for path in GOLDEN.glob("*.tar.gz"))
 INTERNAL = "__remote_log_metadata-*"
+# Of the rows that are compared.
+COLUMNS = ["offset", "timestamp", "partitionLeaderEpoch", "key", "value", "headers"]
 
 
 @dataclass
@@ -102,3 +107,38 @@ def more_cases() -> list[TieredCase]:
                 case.about = about
             found.append(case)
     return found
+
+
+def text(data: bytes | None) -> str | None:
+    """Return bytes in the form of the answers."""
+    return None if data is None else base64.b64encode(data).decode()
+
+
+def rows_of(table: pa.Table) -> list[dict[str, Any]]:
+    """Return rows of a table with the columns, in the form of the answers."""
+    times = table["timestamp"].cast(pa.int64()).to_pylist()
+    return [
+        {
+            "offset": row["offset"],
+            "timestamp": time,
+            "leader_epoch": row["partitionLeaderEpoch"],
+            "key": text(row["key"]),
+            "value": text(row["value"]),
+            "headers": [[each["key"], text(each["value"])] for each in row["headers"] or ()],
+        }
+        for row, time in zip(table.to_pylist(), times, strict=True)
+    ]
+
+
+def expected_rows(rows: list[dict[str, Any]], end: int | None = None) -> list[dict[str, Any]]:
+    """Return the rows that a consumer got, up to an end."""
+
+    def plain(header: Any) -> list[Any]:
+        return [header["key"], header["value"]] if isinstance(header, dict) else list(header)
+
+    return [
+        {**{name: row[name] for name in ("offset", "timestamp", "leader_epoch", "key", "value")}}
+        | {"headers": [plain(each) for each in row["headers"]]}
+        for row in rows
+        if end is None or row["offset"] < end
+    ]

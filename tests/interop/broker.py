@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 PROJECT = Path(__file__).resolve().parent / "witness"
 # A broker without Kafka's tools and our Java.
 NEWEST = PROJECT.with_name("newest")
+TIERED = PROJECT.with_name("tiered")
 START_SECONDS = 90.0
 
 
@@ -50,6 +51,12 @@ class Witness:
     def of_newest(cls) -> Witness:
         """Return the class path of the newest broker, whose version our Java is not compiled with."""
         return cls(class_path(NEWEST))
+
+    def with_tiered_storage(self) -> Witness:
+        """Return the class path with ``LocalTieredStorage``, whose jar has settings of the logs of its own."""
+        return Witness(
+            f"{self.class_path}:{class_path(TIERED)}", (*self.flags, "-Dlog4j2.configurationFile=log4j2.xml")
+        )
 
     def command(self, main: str, *args: str, level: str = "error", heap: str = "512m") -> list[str]:
         """Return the command line of a Java program."""

@@ -71,6 +71,8 @@ def words(command: str, source: Path, target: Path, *more: str, but: argparse.Ac
     given = [command, *more, *NEEDS.get(command, ())]
     for action in ACTIONS[command]:
         is_given = action.metavar == "FILE,..." or (writes(action) and not action.option_strings)
+        # Only with a tier there may be no disk.
+        is_given |= (command, action.dest) == ("rescue", "path")
         if action is but or not (is_given or (action.required and action.nargs not in {"?", "*"})):
             continue
         value = (

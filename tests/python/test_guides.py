@@ -176,7 +176,7 @@ def test_shell_blocks_are_these() -> None:
         "cluster": 1,
         "writing": 1,
         "recovering": 1,
-        "rescue": 3,
+        "rescue": 4,
         "moving": 1,
         "damage": 1,
         "care": 3,
@@ -257,13 +257,16 @@ def test_recovering_examples_run(tmp_path: Path) -> None:
 
 def test_rescue_examples_run(tmp_path: Path) -> None:
     documents.own_folders(tmp_path)
-    first, second, into = documents.blocks("rescue", "sh")
+    first, second, tier, into = documents.blocks("rescue", "sh")
     shown = shell(first, tmp_path, tmp_path)
     assert "[damaged]" in shown
     assert not (tmp_path / "data" / "rescued").exists()
     assert "nothing is missing that was acknowledged" in shell(second, tmp_path, tmp_path)
     rescued = kafkalog.LogDir(tmp_path / "data" / "rescued")
     assert {log.topic: log.log_end_offset for log in rescued if log.topic[0] != "_"} == {"orders": 80, "payments": 80}
+    # What the tier does not have is missing.
+    assert "[tier-only]" in shell(f"{tier.strip()} || test $? = 1", tmp_path, tmp_path)
+    assert kafkalog.LogDir(tmp_path / "data" / "reattached")["moved", 0].log_end_offset == 1488
     assert "[epochs-raised]" in shell(into, tmp_path, tmp_path)
     assert kafkalog.LogDir(tmp_path / "data" / "other-cluster")["orders", 0].log_end_offset == 80
 

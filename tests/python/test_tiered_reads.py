@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import pickle
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 
 import kafkalog
@@ -18,6 +14,7 @@ import tiered_cases
 from kafkalog.cli.main import main
 from kafkalog.errors import KafkaLogError
 from s3_server import S3Server
+from tiered_cases import COLUMNS, expected_rows, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +23,6 @@ if TYPE_CHECKING:
     from tiered_cases import TieredCase
 
 MORE = tiered_cases.more_cases()
-COLUMNS = ["offset", "timestamp", "partitionLeaderEpoch", "key", "value", "headers"]
 LEVELS: tuple[tuple[str, Any], ...] = (("uncommitted", "read_uncommitted"), ("committed", "read_committed"))
 WHOLE = [name for name in tiered_cases.NAMES if "damaged" not in name]
 
@@ -38,37 +34,6 @@ def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 def golden(name: str, tmp_path: Path) -> TieredCase:
     return tiered_cases.unpack(name, tmp_path / name)
-
-
-def text(data: bytes | None) -> str | None:
-    return None if data is None else base64.b64encode(data).decode()
-
-
-def rows_of(table: pa.Table) -> list[dict[str, Any]]:
-    times = table["timestamp"].cast(pa.int64()).to_pylist()
-    return [
-        {
-            "offset": row["offset"],
-            "timestamp": time,
-            "leader_epoch": row["partitionLeaderEpoch"],
-            "key": text(row["key"]),
-            "value": text(row["value"]),
-            "headers": [[each["key"], text(each["value"])] for each in row["headers"] or ()],
-        }
-        for row, time in zip(table.to_pylist(), times, strict=True)
-    ]
-
-
-def expected_rows(rows: list[dict[str, Any]], end: int | None = None) -> list[dict[str, Any]]:
-    def plain(header: Any) -> list[Any]:
-        return [header["key"], header["value"]] if isinstance(header, dict) else list(header)
-
-    return [
-        {**{name: row[name] for name in ("offset", "timestamp", "leader_epoch", "key", "value")}}
-        | {"headers": [plain(each) for each in row["headers"]]}
-        for row in rows
-        if end is None or row["offset"] < end
-    ]
 
 
 def check(case: TieredCase, path: Path | None, *, alone: bool = False) -> None:
@@ -249,50 +214,6 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert main(["export", str(case.data), str(out), *with_tier[1:]]) == 0
     assert len(out.read_text().splitlines()) == len(case.rows("txn-mixed", 0, "uncommitted") or [])
     assert main(["cat", *with_tier, "--remote-key", "nothing"]) == 2
-
-
-def test_the_command_line_without_a_log_dir(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A tier on a disk or in a bucket by itself: as ``path=None`` reads it."""
-    case = golden("aiven-txn-fixed", tmp_path)
-    server = S3Server()
-    server.put_folder(case.tier, "T/")
-    words = [f"--storage-option={name}={value}" for name, value in server.storage_options.items()]
-    alone = kafkalog.read_table(None, "txn-mixed", **case.remote)
-    offsets = alone["offset"].to_pylist()
-    try:
-        for remote, more in ((str(case.tier), []), (f"s3://{server.bucket}/T", words)):
-
-            def said(*command: str, remote: str = remote, more: list[str] = more) -> str:
-                assert main([*command, "--remote", remote, *more]) == 0
-                return capsys.readouterr().out
-
-            assert [int(each) for each in said("cat", "-t", "txn-mixed", "-f", "%o\n").split()] == offsets
-            # No topic has the name: it is partition 0 of one, of which only the tier tells.
-            assert [int(each) for each in said("cat", "-t", "txn-mixed-0", "-f", "%o\n").split()] == offsets
-            assert said("offsets", "-t", "txn-mixed") == f"txn-mixed:0:{offsets[-1] + 1}\n"
-            listed = json.loads(said("ls", "-t", "txn-mixed", "-J"))
-            assert (listed["logStartOffset"], listed["logEndOffset"]) == (0, offsets[-1] + 1)
-            counted = json.loads(said("stats", "-t", "txn-mixed", "-J"))
-            assert counted["records"] >= len(offsets)
-            assert said("grep", "-c", ".", "-t", "txn-mixed") == f"txn-mixed-0:{len(offsets)}\n"
-            out = tmp_path / f"{len(more)}.jsonl"
-            said("export", str(out), "-t", "txn-mixed")
-            assert len(out.read_text().splitlines()) == len(offsets)
-            assert said("verify", "-t", "txn-mixed") == ""
-        log = next(path for path in case.tier.rglob("*.log") if "txn-mixed-" in str(path))
-        log.write_bytes(log.read_bytes()[:-5])
-        assert main(["verify", "-t", "txn-mixed", "--remote", str(case.tier)]) == 1
-        assert "[remote-size]" in capsys.readouterr().out
-        assert main(["verify", "-t", "txn-long-abort", "--remote", str(case.tier)]) == 0
-        table = kafkalog.verify(None, **case.remote)
-        assert set(table.filter(pc.field("severity") == "error")["topic"].to_pylist()) == {"txn-mixed"}
-    finally:
-        server.close()
-    for command in (["ls"], ["grep", "x"], ["cat", "-t", "orders"]):
-        assert main(command) == 2
-        assert "the following arguments are required: PATH" in capsys.readouterr().err
-    with pytest.raises(ValueError, match="path is None"):
-        kafkalog.verify(None)
 
 
 def codes(case: TieredCase, **more: Any) -> dict[str, set[str]]:

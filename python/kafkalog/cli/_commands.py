@@ -30,7 +30,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "repair": {
         "recover": "recover a log dir or a partition after a crash, as a broker's start-up does",
         "rebuild": "rebuild the indexes of a partition",
-        "rescue": "rebuild a startable cluster from a dead cluster's disks",
+        "rescue": "rebuild a startable cluster from a dead cluster's disks or tiered storage",
         "truncate": "copy a partition up to an offset into a new log dir",
     },
     "write": {

@@ -10,7 +10,7 @@ from kafkalog._reprs import plain
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kafkalog.rescue.model import Choice, Disk, RescueImage, RescuePlan
+    from kafkalog.rescue.model import Choice, Disk, RemoteTier, RescuePlan
 
 DISK_HEAD = ("LOG DIR", "NODE", "CLUSTER", "DIRECTORY", "STOPPED", "FOLDERS", "BYTES", "DAMAGED")
 CHOICE_HEAD = ("PARTITION", "START", "END", "EPOCH", "TAKEN FROM", "LOST", "WHY")
@@ -32,10 +32,12 @@ def disk_rows(plan: RescuePlan) -> Iterator[tuple[Any, ...]]:
         )
 
 
-def metadata_line(image: RescueImage) -> str:
+def metadata_line(plan: RescuePlan) -> str:
     """Return what the metadata is, in one line."""
+    image = plan.image
     if image.path is None:
-        return "metadata: none; topics and partitions are those of the folders"
+        of = [*(["the folders"] if plan.disks else []), *(["the tier"] if plan.tier else [])]
+        return f"metadata: none; topics and partitions are those of {' and '.join(of)}"
     topics = len(image.values("TOPIC_RECORD"))
     known = "none" if image.committed_offset is None else str(image.committed_offset)
     voters = ", ".join(str(each) for each in image.voters) or "not known"
@@ -45,9 +47,26 @@ def metadata_line(image: RescueImage) -> str:
     )
 
 
+def tier_line(plan: RescuePlan, tier: RemoteTier) -> str:
+    """Return what is attached of a tier, in one line."""
+    copies = [each for choice in plan.choices for each in choice.remote]
+    partitions = sum(bool(choice.remote) for choice in plan.choices)
+    size = sum(each.size for each in copies)
+    made = sum(is_made(choice) for choice in plan.choices)
+    topic = f"; {made} partitions of __remote_log_metadata are made" if made else ""
+    return f"tier: {tier.name}, {tier.layout}; {len(copies)} segments of {partitions} partitions, {size} bytes{topic}"
+
+
+def is_made(choice: Choice) -> bool:
+    """Return whether a partition is of the metadata topic of tiered storage, and on no disk."""
+    return choice.topic == "__remote_log_metadata" and choice.replica is None
+
+
 def choice_rows(plan: RescuePlan) -> Iterator[tuple[Any, ...]]:
     """Yield a row for each partition."""
     for choice in plan.choices:
+        if plan.tier is not None and is_made(choice):
+            continue
         yield (
             f"{choice.topic}-{choice.partition}",
             choice.log_start_offset,
@@ -60,10 +79,16 @@ def choice_rows(plan: RescuePlan) -> Iterator[tuple[Any, ...]]:
 
 
 def _sources(choice: Choice) -> str:
-    if choice.replica is None:
-        return "nothing"
+    if choice.remote:
+        tier = f"the tier to {max(each.end_offset for each in choice.remote)}"
+        return f"{tier}, {_of_disks(choice)}" if choice.pieces else tier
+    return _of_disks(choice) if choice.replica is not None else "nothing"
+
+
+def _of_disks(choice: Choice) -> str:
     if len({piece.replica.path for piece in choice.pieces}) <= 1:
-        return f"node {choice.replica.disk.node_id}"
+        node = choice.replica
+        return "nothing" if node is None else f"node {node.disk.node_id}"
     return ", ".join(
         f"node {piece.replica.disk.node_id} {piece.first_offset} to {piece.end_offset - 1}" for piece in choice.pieces
     )
@@ -76,6 +101,8 @@ def objects_of(plan: RescuePlan) -> Iterator[dict[str, Any]]:
     image = plan.image
     names = ("path", "end_offset", "epoch", "committed_offset", "voters", "kraft_version")
     yield {"metadata": plain({**_fields(image, *names), "records": len(image.records)})}
+    if plan.tier is not None:
+        yield {"tier": plain(plan.tier)}
     for choice in plan.choices:
         yield {"partition": plain(_choice(choice))}
     for offset in plan.group_offsets:
@@ -93,7 +120,8 @@ def _disk(plan: RescuePlan, disk: Disk) -> dict[str, Any]:
 
 
 def _choice(choice: Choice) -> dict[str, Any]:
-    names = ("topic", "topic_id", "partition", "log_start_offset", "log_end_offset", "leader_epochs", "leader_epoch")
+    of_log = ("log_start_offset", "local_start_offset", "log_end_offset", "leader_epochs", "leader_epoch")
+    names = ("topic", "topic_id", "partition", *of_log, "remote")
     divergence = ("offset", "chosen_epoch", "epoch", "records")
     return {
         **_fields(choice, *names),

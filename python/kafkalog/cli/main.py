@@ -51,6 +51,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         try:
             parsed = _parse(words)
+            if getattr(parsed, "topic", None):
+                from kafkalog.cli._selection import settle
+
+                settle(parsed)
             code: int = _run(parsed)
         except SystemExit as leaving:
             # From the parser: --help, --version, wrong usage.
@@ -91,7 +95,7 @@ def _run(parsed: argparse.Namespace) -> int:
 
 
 def _run_at(parsed: argparse.Namespace) -> int:
-    """Run a command; with a tier, on log dirs that have its segments, too. Only ``verify`` looks at both apart."""
+    """Run a command; with a tier, on log dirs that have its segments, too. Two commands look at both apart."""
     name = "paths" if hasattr(parsed, "paths") else "path"
     failed = 0
     if parsed.command in ANSWERING and isinstance(getattr(parsed, name, None), list):
@@ -99,17 +103,12 @@ def _run_at(parsed: argparse.Namespace) -> int:
 
         left, failed = _common.listable(getattr(parsed, name))
         setattr(parsed, name, left)
-    if parsed.command != "verify" and getattr(parsed, "remote", None) is not None:
+    if parsed.command not in {"verify", "rescue"} and getattr(parsed, "remote", None) is not None:
         from kafkalog import _tiered
 
         given = {"remote_layout": parsed.remote_layout, "keyring": dict(parsed.remote_key)}
         parsed.local_paths = getattr(parsed, name)
-        # Without paths the tier is read alone.
-        setattr(parsed, name, _tiered.located(getattr(parsed, name) or None, remote=parsed.remote, **given))
-    if getattr(parsed, "topic", None):
-        from kafkalog.cli._selection import settle
-
-        settle(parsed)
+        setattr(parsed, name, _tiered.located(getattr(parsed, name), remote=parsed.remote, **given))
     code: int = module_of(parsed.command).run(parsed)
     return max(code, failed)
 
@@ -246,9 +245,7 @@ def _parse(words: list[str]) -> argparse.Namespace:
 
     _common.expect_urls(of_stores=name in OF_STORES)
     module.configure(command)
-    in_order = ordered(command, rest)
-    _common.require_no_path(command, in_order)
-    parsed = command.parse_args(in_order)
+    parsed = command.parse_args(ordered(command, rest))
     parsed.command, parsed.debug = name, parsed.debug or bool(before)
     return parsed
 

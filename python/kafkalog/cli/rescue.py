@@ -16,6 +16,9 @@ Reads the log dirs of dead brokers and controllers, and writes a log dir for a n
 with their ids, settings, ACLs, users, quotas, records, committed offsets. Prints the disks, the metadata, where each
 partition is taken from and why, and what is missing. The disks are never written. kafkalog help rescue is a guide.
 
+With --remote the new cluster serves the dead one's tiered storage, which is neither copied nor written; disks need not
+be left. Its broker needs the storage plugin of the old one.
+
 The exit code is 0 if nothing is missing that was, or may have been, acknowledged, else 1. After an interruption the
 same command continues.
 
@@ -23,12 +26,13 @@ examples:
   kafkalog rescue /mnt/node-1/data /mnt/node-2/data --dry-run
   kafkalog rescue /mnt/node-1/data /mnt/node-2/data --out /var/lib/kafka/rescued
   kafkalog rescue /mnt/node-*/data --out /rescued --topics orders,payments --link -J
+  kafkalog rescue --remote s3://bucket/tier --out /var/lib/kafka/rescued
   kafkalog rescue /mnt/node-1/data --into /var/lib/kafka/data --topics orders"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("path", metavar="PATH", type=_common.place, nargs="+", help="a log dir of a dead node")
+    parser.add_argument("path", metavar="PATH", type=_common.place, nargs="*", help="a log dir of a dead node")
     parser.add_argument(
         "--out",
         metavar="DIR",
@@ -55,6 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--nodes", metavar="N", type=_common.number(1), default=1, help="number of new nodes; default 1"
     )
     _common.add_topics(parser, "only rescue these topics, and internal ones")
+    _common.add_remote(parser, "the dead cluster's tiered storage, which the new one serves; PATH may then be left out")
     parser.add_argument(
         "--into",
         metavar="LOG_DIR",
@@ -88,11 +93,13 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.out is None and arguments.into is None and not arguments.dry_run:
         raise ValueError("--out or --into is needed, or --dry-run")
+    if not arguments.path and arguments.remote is None:
+        raise ValueError("PATH is needed, a log dir of a dead node, or --remote")
     if arguments.topic_id and arguments.into is None:
         raise ValueError("--topic-id is for --into")
     with on_terminal() as show:
         report = rescue(
-            arguments.path,
+            arguments.path or None,
             arguments.out,
             node_id=arguments.node_id,
             controller=arguments.controller,
@@ -102,6 +109,9 @@ def run(arguments: argparse.Namespace) -> int:
             topics=arguments.topic,
             into=arguments.into,
             topic_ids=None if arguments.topic_id is None else dict(arguments.topic_id),
+            remote=arguments.remote,
+            remote_layout=arguments.remote_layout,
+            keyring=dict(arguments.remote_key),
             link=arguments.link,
             dry_run=arguments.dry_run,
             progress=show,
@@ -135,9 +145,13 @@ def _print_text(report: RescueReport) -> None:
     from kafkalog.cli import _rescue_text
 
     plan = report.plan
-    _printing.table(_rescue_text.DISK_HEAD, list(_rescue_text.disk_rows(plan)), ("NODE", "FOLDERS", "BYTES", "DAMAGED"))
-    print()
-    _printing.say(_rescue_text.metadata_line(plan.image))
+    if plan.disks:
+        right = ("NODE", "FOLDERS", "BYTES", "DAMAGED")
+        _printing.table(_rescue_text.DISK_HEAD, list(_rescue_text.disk_rows(plan)), right)
+        print()
+    _printing.say(_rescue_text.metadata_line(plan))
+    if plan.tier is not None:
+        _printing.say(_rescue_text.tier_line(plan, plan.tier))
     print()
     _printing.table(_rescue_text.CHOICE_HEAD, list(_rescue_text.choice_rows(plan)), ("START", "END", "EPOCH", "LOST"))
     print()
@@ -151,11 +165,14 @@ def _print_text(report: RescueReport) -> None:
 
 
 def _summary(plan: RescuePlan) -> str:
+    from kafkalog.cli._rescue_text import is_made
+
+    choices = [each for each in plan.choices if plan.tier is None or not is_made(each)]
     errors = sum(finding.severity == "error" for finding in plan.findings)
-    lost = sum(end - first for choice in plan.choices for first, end in choice.lost)
-    empty = sum(choice.replica is None for choice in plan.choices)
-    topics = len({choice.topic for choice in plan.choices})
-    taken = f"{len(plan.choices) - empty} of {len(plan.choices)} partitions of {topics} topics"
+    lost = sum(end - first for choice in choices for first, end in choice.lost)
+    empty = sum(choice.replica is None and not choice.remote for choice in choices)
+    topics = len({choice.topic for choice in choices})
+    taken = f"{len(choices) - empty} of {len(choices)} partitions of {topics} topics"
     if not errors:
         return f"{taken}; nothing is missing that was acknowledged"
     return f"{taken}; {lost} offsets lost in damage, {empty} partitions without a replica, {errors} errors above"

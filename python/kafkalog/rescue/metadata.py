@@ -254,6 +254,9 @@ def _voters(value: bytes) -> set[int]:
 
 
 def _nothing_known(inventory: Inventory) -> Finding:
+    if not inventory.disks:
+        text = "there are no disks: settings, deleted topics, ACLs, users, quotas, features, groups are not known"
+        return Finding("error", "no-metadata", text)
     topics = {each.topic for each in inventory.replicas if each.topic != METADATA}
     text = (
         f"no disk has a usable metadata log: {len(topics)} topics are restored from their folders; their settings, "
@@ -283,7 +286,7 @@ def _from_folders(inventory: Inventory, known: Sequence[MetadataRecord] = ()) ->
             if each.topic_id in {topic_id, None}:
                 partitions.setdefault(each.partition, []).append(each)
         records += [
-            _partition_record(topic_id, partition, partitions.get(partition, []))
+            partition_record(topic_id, partition, partitions.get(partition, []))
             for partition in range(max(partitions, default=-1) + 1)
             if (topic_id, partition) not in places
         ]
@@ -305,7 +308,8 @@ def _modified(folder: str) -> float:
     return max((each.stat().st_mtime for each in Path(folder).glob("*.log")), default=0.0)
 
 
-def _partition_record(topic_id: str, partition: int, replicas: Sequence[Replica]) -> MetadataRecord:
+def partition_record(topic_id: str, partition: int, replicas: Sequence[Replica]) -> MetadataRecord:
+    """Return the record of a partition of which the metadata does not know, with these replicas."""
     nodes = sorted({each.disk.node_id for each in replicas if each.disk.node_id is not None})
     value = {
         "partitionId": partition,

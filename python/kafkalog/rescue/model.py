@@ -20,6 +20,8 @@ __all__ = [
     "MetadataRecord",
     "OpenTransaction",
     "Piece",
+    "RemoteCopy",
+    "RemoteTier",
     "Replica",
     "RescueImage",
     "RescuePlan",
@@ -151,6 +153,64 @@ class Piece:
 
 
 @dataclass(frozen=True)
+class RemoteCopy:
+    """A segment in tiered storage that the new cluster serves.
+
+    Attributes
+    ----------
+    segment_id : str
+        Its id.
+    start_offset, end_offset : int
+        Its first and last offset. Where offsets are missing after it, the end is the last of these, so that consumers
+        pass over them.
+    leader_epochs : tuple of (int, int)
+        Epochs with their first offsets in it.
+    size : int
+        Bytes of its log.
+    max_timestamp : int
+        The largest timestamp in it, in milliseconds; -1 for none.
+    is_without_transactions : bool
+        Whether it has no index of aborted transactions.
+    is_recorded : bool
+        Whether ``__remote_log_metadata`` on the disks says that it is whole; else the new cluster's has to.
+    """
+
+    segment_id: str
+    start_offset: int
+    end_offset: int
+    leader_epochs: tuple[tuple[int, int], ...]
+    size: int
+    max_timestamp: int
+    is_without_transactions: bool
+    is_recorded: bool
+
+
+@dataclass(frozen=True)
+class RemoteTier:
+    """The tiered storage of the dead cluster, which the new one serves.
+
+    Attributes
+    ----------
+    name : str
+        Where it is.
+    layout : str
+        How it is stored: ``local``, ``aiven``, or the name of a class.
+    folder : str or None
+        The folder, if it is on a disk.
+    metadata_partitions : int
+        Number of partitions of ``__remote_log_metadata``.
+    highest_producer_id : int
+        The highest producer id in the state of producers that is taken from it; -1 for none.
+    """
+
+    name: str
+    layout: str
+    folder: str | None
+    metadata_partitions: int
+    highest_producer_id: int = -1
+
+
+@dataclass(frozen=True)
 class Divergence:
     """Offset from which a replica that was not chosen has other batches than the chosen one.
 
@@ -200,6 +260,9 @@ class Choice:
         Ranges of offsets that are damaged in the chosen replica and taken from others.
     divergences : tuple of Divergence
         Replicas that hold something else.
+    remote : tuple of RemoteCopy
+        Segments in tiered storage, in offset order: what the partition has before ``local_start_offset``, and perhaps
+        the same offsets as its first pieces.
     """
 
     topic: str
@@ -216,11 +279,19 @@ class Choice:
     lost: tuple[tuple[int, int], ...] = ()
     spliced: tuple[tuple[int, int], ...] = ()
     divergences: tuple[Divergence, ...] = ()
+    remote: tuple[RemoteCopy, ...] = ()
 
     @property
     def last_epoch(self) -> int:
         """The leader epoch of the last batch; -1 without any."""
         return _last_epoch(self.leader_epochs, self.log_end_offset)
+
+    @property
+    def local_start_offset(self) -> int:
+        """The first offset that is written; those before it are in tiered storage."""
+        if self.pieces:
+            return self.pieces[0].first_offset
+        return self.log_end_offset if self.remote else self.log_start_offset
 
 
 @dataclass(frozen=True)
@@ -340,9 +411,12 @@ class RescuePlan:
     group_offsets : tuple of GroupOffset
         Committed offsets that have to be lowered.
     open_transactions : tuple of OpenTransaction
-        Transactions that the new cluster's coordinator will abort.
+        Transactions without an end. The new cluster's coordinator will abort them, but for those that end in a segment
+        which was not copied to the tier (``hanging-transaction``).
     findings : tuple of Finding
         The worst first.
+    tier : RemoteTier or None
+        The tiered storage that is attached.
     """
 
     cluster_id: str | None
@@ -353,11 +427,13 @@ class RescuePlan:
     group_offsets: tuple[GroupOffset, ...] = ()
     open_transactions: tuple[OpenTransaction, ...] = ()
     findings: tuple[Finding, ...] = ()
+    tier: RemoteTier | None = None
 
     @property
     def highest_producer_id(self) -> int:
-        """The highest producer id in any batch on the disks; -1 for none."""
-        return max((replica.highest_producer_id for replica in self.replicas), default=-1)
+        """The highest producer id in any batch on the disks, or in what is taken from the tier; -1 for none."""
+        of_tier = -1 if self.tier is None else self.tier.highest_producer_id
+        return max([of_tier, *(replica.highest_producer_id for replica in self.replicas)])
 
     @property
     def is_complete(self) -> bool:
@@ -408,8 +484,9 @@ class RescueReport:
         Returns
         -------
         pyarrow.Table
-            ``topic``, ``partition``, ``topicId``, ``logStartOffset``, ``logEndOffset``, ``leaderEpoch``, ``path`` (the
-            folder that most was taken from, null for none), ``lost`` (offsets without a record) and ``reasons``.
+            ``topic``, ``partition``, ``topicId``, ``logStartOffset``, ``localStartOffset``, ``logEndOffset``,
+            ``leaderEpoch``, ``path`` (the folder that most was taken from, null for none), ``remoteSegments`` (their
+            number), ``lost`` (offsets without a record) and ``reasons``.
         """
         import pyarrow as pa
 
@@ -417,9 +494,10 @@ class RescueReport:
             "topic": pa.string(),
             "partition": pa.int32(),
             "topic_id": pa.string(),
-            **dict.fromkeys(("log_start_offset", "log_end_offset"), pa.int64()),
+            **dict.fromkeys(("log_start_offset", "local_start_offset", "log_end_offset"), pa.int64()),
             "leader_epoch": pa.int32(),
             "path": pa.string(),
+            "remote_segments": pa.int32(),
             "lost": pa.int64(),
             "reasons": pa.list_(pa.string()),
         }
@@ -427,6 +505,7 @@ class RescueReport:
             {
                 **{camel(name): getattr(each, name, None) for name in kinds},
                 "path": None if each.replica is None else each.replica.path,
+                "remoteSegments": len(each.remote),
                 "lost": sum(end - first for first, end in each.lost),
             }
             for each in self.plan.choices

@@ -43,7 +43,7 @@ from kafkalog.rescue.target import (
 from kafkalog.tables import _rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from kafkalog.rescue.model import Choice, RescuePlan
     from kafkalog.rescue.shared_work import Progress
@@ -89,8 +89,9 @@ def write(
     cluster_id: str | None = None,
     link: bool = False,
     progress: Progress | None = None,
+    snapshot: Callable[[Choice], bytes | None] | None = None,
 ) -> RescueReport:
-    """Write the result of a plan into a new directory."""
+    """Write the result of a plan into a new directory; ``snapshot`` reads the state of producers from a tier."""
     out = Path.cwd() / out
     # Empty where a rescue ended between the removal of its note and of this folder.
     with contextlib.suppress(OSError):
@@ -120,7 +121,7 @@ def write(
     whole = unfinished / "whole"
     for node in target.nodes:
         (whole / node.folder).mkdir(parents=True, exist_ok=True)
-    size = copy_partitions(plan, placed, unfinished, link=link, progress=progress)
+    size = copy_partitions(plan, placed, unfinished, link=link, progress=progress, snapshot=snapshot)
     for node in target.nodes:
         _finish(plan, target, node, whole, out)
     wanted = reassignment(plan.choices, target, replicas_of(plan.image))
@@ -202,9 +203,10 @@ def copy_partitions(
     *,
     link: bool,
     progress: Progress | None,
+    snapshot: Callable[[Choice], bytes | None] | None = None,
 ) -> int:
     """Write the partitions that are not whole yet; return the bytes of the segments of all."""
-    offsets = _lowered(plan)
+    appended = _appended(plan, placed)
     total = sum(piece.replica.size for choice in plan.choices for piece in choice.pieces[:1])
     shared = SharedWork("written", total, progress)
 
@@ -216,8 +218,11 @@ def copy_partitions(
             shared.add(size)
             return size
         staging = unfinished / "partitions" / name
-        records = offsets.get(choice.partition, []) if choice.topic == group_offsets.TOPIC else []
-        size = write_partition(choice, staging, log_dir, offsets=records, link=link, progress=shared.add)
+        records = appended.get((choice.topic, choice.partition), [])
+        state = snapshot(choice) if snapshot is not None and choice.remote and not choice.pieces else None
+        size = write_partition(
+            choice, staging, log_dir, records=records, snapshot=state, link=link, progress=shared.add
+        )
         shutil.rmtree(staging)
         return size
 
@@ -229,12 +234,20 @@ def copy_partitions(
     return sum(sizes)
 
 
-def _lowered(plan: RescuePlan) -> dict[int, list[Record]]:
-    """Return the records that lower committed offsets, by the partition that gets them."""
+def _appended(plan: RescuePlan, placed: Sequence[tuple[Choice, Node]]) -> dict[tuple[str, int], list[Record]]:
+    """Return the records that lower committed offsets, and those of segments in the tier, by their partition."""
+    now = time.time_ns() // 1_000_000
+    appended: dict[tuple[str, int], list[Record]] = {}
     partitions = sum(choice.topic == group_offsets.TOPIC for choice in plan.choices)
-    if not partitions or not plan.group_offsets:
-        return {}
-    return group_offsets.lowered(plan.group_offsets, partitions, time.time_ns() // 1_000_000)
+    if partitions and plan.group_offsets:
+        lowered = group_offsets.lowered(plan.group_offsets, partitions, now)
+        appended |= {(group_offsets.TOPIC, at): records for at, records in lowered.items()}
+    if plan.tier is not None:
+        from kafkalog.rescue import remote_metadata
+
+        written = remote_metadata.written(plan, placed[0][1].id, now) if placed else {}
+        appended |= {(remote_metadata.TOPIC, at): records for at, records in written.items()}
+    return appended
 
 
 def _highest_of_transactions(whole: Path) -> int:
@@ -268,7 +281,8 @@ def _finish(plan: RescuePlan, target: Target, node: Node, whole: Path, out: Path
             continue
         log = PartitionLog(log_dir / f"{choice.topic}-{choice.partition}")
         ends.append((choice.topic, choice.partition, log.log_end_offset))
-        if choice.log_start_offset > log.segments[0].base_offset:
+        # With tiered storage it may be below the first segment, and a broker that is not told takes 0.
+        if choice.log_start_offset > log.segments[0].base_offset or choice.remote:
             starts.append((choice.topic, choice.partition, choice.log_start_offset))
     write_checkpoints(log_dir, starts, ends)
     metadata = log_dir / _METADATA
@@ -284,6 +298,8 @@ def _finish(plan: RescuePlan, target: Target, node: Node, whole: Path, out: Path
         timestamp=time.time_ns() // 1_000_000,
         voters=target.voters(),
     )
-    replace(log_dir / "server.properties", server_properties(target, node, str(out / node.folder), plan.image))
+    replace(
+        log_dir / "server.properties", server_properties(target, node, str(out / node.folder), plan.image, plan.tier)
+    )
     replace(log_dir / ".kafka_cleanshutdown", "")
     replace(log_dir / "meta.properties", meta_properties(target, node))

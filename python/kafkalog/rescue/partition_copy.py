@@ -51,14 +51,18 @@ def write_partition(
     staging: Path,
     target: Path,
     *,
-    offsets: Sequence[Record] = (),
+    records: Sequence[Record] = (),
+    snapshot: bytes | None = None,
     link: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> int:
-    """Write a partition into a log dir; return the bytes of its segments."""
+    """Write a partition into a log dir; return the bytes of its segments.
+
+    ``records`` are appended; ``snapshot`` is the state of producers at its end.
+    """
     name = f"{choice.topic}-{choice.partition}"
     with LogWriter(staging, choice.topic, choice.partition, config=_CONFIG, topic_id=choice.topic_id) as writer:
-        first = choice.pieces[0].first_offset if choice.pieces else choice.log_start_offset
+        first = choice.local_start_offset
         if writer.log_end_offset == 0 < first:
             writer.truncate_fully(first)
         for piece in choice.pieces:
@@ -74,19 +78,28 @@ def write_partition(
             writer.truncate_fully(choice.log_start_offset)
         if choice.log_start_offset > writer.log_start_offset:
             writer.delete_records(choice.log_start_offset)
-        if offsets and writer.log_end_offset == choice.log_end_offset:
-            writer.append(offsets)
+        _append_records(writer, choice, records)
         end = writer.log_end_offset
     folder = staging / name
     for left in folder.glob("*.deleted"):
         left.unlink()
     _write_epochs(folder, choice, end)
+    if snapshot is not None:
+        (folder / f"{end:020}.snapshot").write_bytes(snapshot)
     if link:
         _share(folder, choice)
     size = sum(segment.size for segment in PartitionLog(folder).segments)
     sync_folder(folder)
     folder.rename(target / name)
     return size
+
+
+def _append_records(writer: LogWriter, choice: Choice, records: Sequence[Record]) -> None:
+    """Append records after those of the pieces; some of them may be there from before a kill."""
+    if records:
+        if writer.log_end_offset > choice.log_end_offset:
+            writer.truncate(choice.log_end_offset)
+        writer.append(records)
 
 
 def _append(writer: LogWriter, piece: Piece, progress: Callable[[int], None] | None) -> None:

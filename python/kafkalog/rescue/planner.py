@@ -10,7 +10,7 @@ from kafkalog.rescue.config_compat import about_settings
 from kafkalog.rescue.inventory import METADATA, scan_disks
 from kafkalog.rescue.metadata import image_of
 from kafkalog.rescue.model import Finding, GroupOffset, OpenTransaction, RescuePlan
-from kafkalog.rescue.replica_choice import Partition, choose
+from kafkalog.rescue.replica_choice import Partition, choose, nothing
 from kafkalog.tables import _rows
 from kafkalog.tables._image import TOPIC_CONFIG
 from kafkalog.tables._rows import notes_of
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from kafkalog.rescue.inventory import Inventory
-    from kafkalog.rescue.model import Choice, Replica, RescueImage
+    from kafkalog.rescue.model import Choice, Damage, Replica, RescueImage
+    from kafkalog.rescue.remote_tier import DeadTier
     from kafkalog.rescue.shared_work import Progress
     from kafkalog.typing import Paths
 
@@ -28,39 +29,59 @@ _SEVERITIES = ("error", "warning", "info")
 # What becomes of a committed offset beyond the end, in a cluster of its own.
 LOWERED = ": lowered to it"
 _OFFSETS, _TRANSACTIONS = "__consumer_offsets", "__transaction_state"
+_REMOTE = "__remote_log_metadata"
+# Whatever topics are wanted.
+_KEPT = {_OFFSETS, _TRANSACTIONS}
 
 
 def plan_rescue(
-    paths: Paths,
+    paths: Paths | None,
     topics: str | Iterable[str] | None = None,
     progress: Progress | None = None,
+    tier: DeadTier | None = None,
 ) -> RescuePlan:
-    """Read the disks of a dead cluster, and decide what to take from which."""
+    """Read the disks of a dead cluster, and decide what to take from which, and what of its tier is attached."""
     wanted = _arguments.names("topics", topics)
-    inventory = scan_disks(_arguments.local_paths(paths), progress)
+    inventory = scan_disks([] if paths is None else _arguments.local_paths(paths), progress)
     image, findings = image_of(inventory)
+    if tier is not None:
+        image, about = tier.read(inventory, image)
+        findings += about
     partitions = _partitions(image)
+    if tier is not None and not partitions:
+        raise ValueError(f"{tier.name}: expected segments in tiered storage, found none of a topic that can be served")
     unknown = {*(wanted or ())} - {each.topic for each in partitions}
     if unknown:
         known = ", ".join(sorted({each.topic for each in partitions})) or "none"
         named = ", ".join(sorted(unknown))
         raise UnknownTopicOrPartitionError(f"topics not in the metadata of the disks: {named}; found: {known}")
+    kept = _KEPT if tier is None else _KEPT | {_REMOTE}
     by_place: dict[tuple[str, int], list[Replica]] = {}
     for replica in inventory.replicas:
         by_place.setdefault((replica.topic, replica.partition), []).append(replica)
-    choices = []
+    choices, attached = [], None
     for partition in partitions:
-        if wanted is None or partition.topic in wanted or partition.topic in {_OFFSETS, _TRANSACTIONS}:
+        if wanted is None or partition.topic in wanted or partition.topic in kept:
             found = by_place.get((partition.topic, partition.number), [])
-            choice, about = choose(partition, found, inventory.runs)
+            if tier is None:
+                choice, about = choose(partition, found, inventory.runs)
+            elif partition.topic == _REMOTE and not found:
+                choice, about = nothing(partition, "made from the tier"), []
+            else:
+                choice, about = choose(partition, found, inventory.runs, tier.attached)
             choices.append(choice)
             findings += about
-    findings += [*inventory.findings, *_unknown_folders(inventory, partitions), *_damage(inventory)]
+    findings += [*inventory.findings, *_unknown_folders(inventory, partitions), *_damage(inventory, choices)]
     findings += about_settings(image.records, {choice.topic for choice in choices})
     offsets, about = _beyond_ends(choices)
     findings += about
     transactions, about = _open_transactions(choices, inventory.transactional)
     findings += about
+    if tier is not None:
+        highest, cut = tier.producers(choices)
+        transactions += cut
+        findings += [*tier.findings(), *(_hanging(each) for each in cut)]
+        attached = tier.facts(image, highest)
     findings += [Finding("warning", "transactions-unknown", each) for each in _undecoded(choices)]
     return RescuePlan(
         cluster_id=next((disk.cluster_id for disk in inventory.disks if disk.cluster_id), None),
@@ -71,7 +92,16 @@ def plan_rescue(
         group_offsets=tuple(offsets),
         open_transactions=tuple(transactions),
         findings=by_severity(findings),
+        tier=attached,
     )
+
+
+def _hanging(each: OpenTransaction) -> Finding:
+    text = (
+        f"producer {each.producer_id} has an open transaction from offset {each.first_offset} on, whose end was not "
+        "copied to the tier: end it with kafka-transactions abort"
+    )
+    return Finding("warning", "hanging-transaction", text, None, each.topic, each.partition)
 
 
 def by_severity(findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -122,9 +152,14 @@ def _unknown_folders(inventory: Inventory, partitions: Iterable[Partition]) -> I
             yield Finding("info", "unknown-partition", text, replica.path, replica.topic, replica.partition)
 
 
-def _damage(inventory: Inventory) -> Iterator[Finding]:
+def _damage(inventory: Inventory, choices: Iterable[Choice]) -> Iterator[Finding]:
+    """Name what is not whole on the disks, but for segments that a broker has moved to the tier."""
+    moved = {(each.topic, each.partition): each for each in choices if each.remote}
     for replica in inventory.replicas:
+        choice = moved.get((replica.topic, replica.partition))
         for each in replica.damage:
+            if choice is not None and each.reason == "missing" and not _overlap(choice.lost, each):
+                continue
             last = "the end" if each.end_offset <= each.first_offset else str(each.end_offset - 1)
             bytes_ = "" if each.reason == "missing" else f"bytes {each.position} to {each.end_position - 1}, "
             text = f"{each.segment}: {bytes_}offsets {each.first_offset} to {last}: {each.reason}"
@@ -132,6 +167,10 @@ def _damage(inventory: Inventory) -> Iterator[Finding]:
             yield Finding(
                 "info" if is_tail else "warning", "damaged", text, replica.path, replica.topic, replica.partition
             )
+
+
+def _overlap(lost: Iterable[tuple[int, int]], damage: Damage) -> bool:
+    return any(first < damage.end_offset and damage.first_offset < end for first, end in lost)
 
 
 def _folders(choices: Iterable[Choice], topic: str | None = None) -> list[str]:

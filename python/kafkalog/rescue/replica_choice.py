@@ -43,12 +43,18 @@ class Partition:
     is_known: bool
 
 
-def choose(partition: Partition, found: Sequence[Replica], runs: dict[str, list[Run]]) -> tuple[Choice, list[Finding]]:
+def choose(
+    partition: Partition,
+    found: Sequence[Replica],
+    runs: dict[str, list[Run]],
+    attached: Callable[[Choice], Choice] = lambda choice: choice,
+) -> tuple[Choice, list[Finding]]:
     """Choose among the replicas of a partition's topic, of any incarnation and state.
 
     Those in sync, or eligible as leaders (KIP-966), have every committed record; so the one among them with the latest
     leader epoch, then the longest, has all that was acknowledged to producers with ``acks=all``. Where none of these is
-    on the disks, or where batches are newer than the image, the lineage alone decides.
+    on the disks, or where batches are newer than the image, the lineage alone decides. ``attached`` adds what tiered
+    storage has.
     """
     findings: list[Finding] = []
 
@@ -57,8 +63,12 @@ def choose(partition: Partition, found: Sequence[Replica], runs: dict[str, list[
 
     candidates = _candidates(partition, found, find)
     if not candidates:
-        find("error", "no-replica", "no disk has a replica: the partition will be empty")
-        return _nothing(partition), findings
+        choice = attached(nothing(partition, "no disk has a replica"))
+        if choice.remote:
+            _report_remote(choice, find)
+        else:
+            find("error", "no-replica", "no disk has a replica: the partition will be empty")
+        return choice, findings
     good, reasons = _eligible_replicas(partition, candidates)
     chosen = max(good, key=lambda each: _rank(partition, each))
     others = [each for each in candidates if each is not chosen]
@@ -90,6 +100,7 @@ def choose(partition: Partition, found: Sequence[Replica], runs: dict[str, list[
             is not None
         ),
     )
+    choice = attached(choice)
     _report(partition, choice, candidates, good, find)
     return choice, findings
 
@@ -145,7 +156,8 @@ def _rank(partition: Partition, replica: Replica) -> tuple[int, ...]:
     )
 
 
-def _nothing(partition: Partition) -> Choice:
+def nothing(partition: Partition, reason: str) -> Choice:
+    """Return the choice of nothing, and why."""
     return Choice(
         topic=partition.topic,
         topic_id=partition.topic_id,
@@ -157,7 +169,7 @@ def _nothing(partition: Partition) -> Choice:
         leader_epochs=(),
         leader_epoch=partition.leader_epoch,
         partition_epoch=partition.partition_epoch,
-        reasons=("no disk has a replica",),
+        reasons=(reason,),
     )
 
 
@@ -165,8 +177,11 @@ def _report(
     partition: Partition, choice: Choice, candidates: Sequence[Replica], good: Sequence[Replica], find: Find
 ) -> None:
     """Name ranges that are lost, replaced from others, or left out."""
-    for first, end in choice.lost:
-        find("error", "lost", f"offsets {first} to {end - 1} are damaged on every disk that has them")
+    if choice.remote:
+        _report_remote(choice, find)
+    else:
+        for first, end in choice.lost:
+            find("error", "lost", f"offsets {first} to {end - 1} are damaged on every disk that has them")
     for first, end in choice.spliced:
         nodes = sorted(
             {piece.replica.disk.node_id or 0 for piece in choice.pieces if first <= piece.first_offset < end}
@@ -200,6 +215,18 @@ def _report(
                 "which in-sync replicas do not have: left out"
             )
             find("info", "diverged", text, each.replica.path)
+
+
+def _report_remote(choice: Choice, find: Find) -> None:
+    """Name what neither the disks nor tiered storage have."""
+    for first, end in choice.lost:
+        find("error", "lost", f"offsets {first} to {end - 1} are whole neither on a disk nor in the tier")
+    if choice.replica is None:
+        text = (
+            f"no disk has as much as the tier, which ends at offset {choice.log_end_offset - 1}: records that were not "
+            "copied there yet are missing"
+        )
+        find("error", "tier-only", text)
 
 
 class _Splice:

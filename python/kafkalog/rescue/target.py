@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from kafkalog.rescue.model import Choice, RescueImage
+    from kafkalog.rescue.model import Choice, RemoteTier, RescueImage
 
 CONTROLLER_LISTENER = "CONTROLLER"
 # MetadataVersion.IBP_3_9_IV0: the first that has a dynamic quorum (KIP-853).
@@ -131,7 +131,35 @@ def meta_properties(target: Target, node: Node) -> str:
     return f"version=1\nnode.id={node.id}\ncluster.id={_escaped(target.cluster_id)}\ndirectory.id={node.directory_id}\n"
 
 
-def server_properties(target: Target, node: Node, log_dir: str, image: RescueImage) -> str:
+# Storage plugins by the layout that they store.
+_PLUGINS = {
+    "local": "org.apache.kafka.server.log.remote.storage.LocalTieredStorage",
+    "aiven": "io.aiven.kafka.tieredstorage.RemoteStorageManager",
+}
+
+
+def _of_tier(tier: RemoteTier, factor: int) -> list[str]:
+    """Return the settings with which a node finds the segments in a tier."""
+    plugin = _PLUGINS.get(tier.layout)
+    manager = "remote.log.storage.manager.class.name"
+    lines = [
+        "# Tiered storage. Set rsm.config.* and the class path of the plugin as the old nodes had them.",
+        "remote.log.storage.system.enable=true",
+        f"#{manager}=" if plugin is None else f"{manager}={plugin}",
+    ]
+    if tier.layout == "local" and tier.folder is not None:
+        lines.append(f"rsm.config.dir={_escaped(tier.folder)}")
+    return [
+        *lines,
+        "remote.log.metadata.manager.listener.name=PLAINTEXT",
+        f"rlmm.config.remote.log.metadata.topic.num.partitions={tier.metadata_partitions}",
+        f"rlmm.config.remote.log.metadata.topic.replication.factor={factor}",
+    ]
+
+
+def server_properties(
+    target: Target, node: Node, log_dir: str, image: RescueImage, tier: RemoteTier | None = None
+) -> str:
     """Return the text of a configuration with which a node starts."""
     lines = [
         "# Enough to start this node with kafka-server-start. Set listeners, security, replication factors and",
@@ -161,6 +189,8 @@ def server_properties(target: Target, node: Node, log_dir: str, image: RescueIma
         f"share.coordinator.state.topic.replication.factor={factor}",
         "share.coordinator.state.topic.min.isr=1",
     ]
+    if tier is not None:
+        lines += _of_tier(tier, factor)
     if acls := len(image.values("ACCESS_CONTROL_ENTRY_RECORD")):
         lines += [
             f"# The metadata has {acls} ACLs. They apply once there is an authorizer, and listeners with users:",

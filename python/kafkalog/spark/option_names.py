@@ -45,11 +45,7 @@ _BOTH = (
     # of decoded keys and values
     *("decode", "schemas", "readerSchema", "decodeAs", "onUndecoded"),
 )
-_BATCH = (
-    *("endingTimestamp", "endingOffsetsByTimestamp", "where", "includeInactive", "latestPerKey", "tombstones"),
-    # of tiered storage
-    *("remote", "remoteLayout", "keyring"),
-)
+_BATCH = ("endingTimestamp", "endingOffsetsByTimestamp", "where", "includeInactive", "latestPerKey", "tombstones")
 _STREAM = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 
 KNOWN: dict[str, tuple[Use, ...]] = {

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kafkalog.storage._clients import Client, Listing, ObjectTuple
-    from kafkalog.tiers.mounting import MountedTier
     from kafkalog.typing import Paths, StrPath
 
 __all__ = ["Storage", "open_storage"]
@@ -192,12 +191,8 @@ def _mount(root: str, location: Location, options: StorageOptions, filesystem: o
 
 def restored(
     root: str, location: Iterable[Any], options: Mapping[str, Any], filesystem: object | None = None
-) -> Storage | MountedTier:
-    """Open a store at the root that it had in another process, whose paths begin with it; or mount a tier there."""
-    if root == TIERED:
-        from kafkalog.tiers.mounting import MountedTier
-
-        return MountedTier(location, options["plan"])
+) -> Storage:
+    """Open a store at the root that it had in another process, whose paths begin with it."""
     place, given = Location(*location), StorageOptions(options)
     with _LOCK:
         known = _MOUNTED.get(root)

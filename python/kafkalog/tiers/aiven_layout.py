@@ -178,7 +178,10 @@ class _Manifest:
         if end < start:
             self._refuse(f"offsets {start} to {end}")
         copied_at = _natural(about["eventTimestampMs"])
-        self.facts = SegmentFacts(start, end, epochs, self.chunks.total, copied_at, self.topic)
+        newest = about.get("maxTimestampMs")
+        if newest is not None and (not isinstance(newest, int) or isinstance(newest, bool)):
+            self._refuse(f"maxTimestampMs: expected a number, found {newest!r}")
+        self.facts = SegmentFacts(start, end, epochs, self.chunks.total, copied_at, self.topic, newest)
 
     def _check_ids(self, given: dict[str, Any], stored: StoredSegment) -> None:
         partition = given["topicIdPartition"]

@@ -85,6 +85,8 @@ class SegmentFacts(NamedTuple):
         When it was copied, in milliseconds since the epoch.
     topic : str or None
         The topic's name, if the key need not have it.
+    max_timestamp : int or None
+        The largest timestamp in it, in milliseconds, if the tier tells.
     """
 
     start_offset: int
@@ -93,6 +95,7 @@ class SegmentFacts(NamedTuple):
     size: int
     copied_at: int
     topic: str | None = None
+    max_timestamp: int | None = None
 
 
 @dataclass

@@ -165,6 +165,7 @@ def _segment(value: dict[str, Any]) -> RemoteSegment:
         {each["leaderEpoch"]: each["offset"] for each in value["segmentLeaderEpochs"]},
         _state(value),
         value["segmentSizeInBytes"],
+        value["maxTimestampMs"],
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from kafkalog import _arguments, _core, storage
 from kafkalog.tiers.aiven_layout import AivenLayout
@@ -18,10 +18,11 @@ from kafkalog.tiers.tier import Tier
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from kafkalog.tiers.metadata_log import RemoteMetadata
     from kafkalog.tiers.objects import ObjectInfo, ObjectStore
     from kafkalog.typing import Paths, StrPath
 
-__all__ = ["LayoutChoice", "open_tier"]
+__all__ = ["LayoutChoice", "ListedTier", "list_tier", "open_tier"]
 
 LayoutChoice: TypeAlias = Literal["auto", "local", "aiven"] | RemoteLayout
 """A layout by name, or one of your own."""
@@ -35,21 +36,54 @@ def open_tier(
     wanted: Callable[[str, int], bool] = lambda topic, partition: True,  # noqa: ARG005
 ) -> Tier:
     """Open a tier, and the log dirs beside it."""
+    listed = list_tier(remote, layout, keyring)
+    log_dirs = [] if path is None else _arguments.paths(path)
+    return listed.tier(replay(log_dirs or None), LocalLogs(log_dirs), wanted)
+
+
+class ListedTier(NamedTuple):
+    """A tier that was listed.
+
+    Attributes
+    ----------
+    store : ObjectStore
+        What reads its objects.
+    layout : RemoteLayout
+        How they are named and stored.
+    objects : list of ObjectInfo
+        All of them.
+    name : str
+        What messages call it.
+    """
+
+    store: ObjectStore
+    layout: RemoteLayout
+    objects: list[ObjectInfo]
+    name: str
+
+    def tier(self, metadata: RemoteMetadata, local: LocalLogs, wanted: Callable[[str, int], bool]) -> Tier:
+        """Return its segments as metadata and logs have them."""
+        return Tier(
+            self.store,
+            self.layout,
+            objects=self.objects,
+            metadata=metadata,
+            local=local,
+            wanted=wanted,
+            name=self.name,
+        )
+
+
+def list_tier(
+    remote: StrPath, layout: LayoutChoice = "auto", keyring: Mapping[str, StrPath] | None = None
+) -> ListedTier:
+    """List a tier, once."""
     store, prefix = _store(remote)
     objects, _, _ = store.list("", recursive=True)
     if prefix:
         objects = [each for each in objects if each.key.startswith(prefix)]
-    log_dirs = [] if path is None else _arguments.paths(path)
-    chosen = _layout(layout, keyring, objects, os.fspath(remote))
-    return Tier(
-        store,
-        chosen,
-        objects=objects,
-        metadata=replay(log_dirs or None),
-        local=LocalLogs(log_dirs),
-        wanted=wanted,
-        name=os.fspath(remote).rstrip("/"),
-    )
+    name = os.fspath(remote)
+    return ListedTier(store, _layout(layout, keyring, objects, name), objects, name.rstrip("/"))
 
 
 def _store(remote: StrPath) -> tuple[ObjectStore, str]:

@@ -49,6 +49,8 @@ class RemoteSegment:
         Kafka's name of its state; None without a record of it.
     size : int or None
         Bytes of its log.
+    max_timestamp : int or None
+        The largest timestamp in it, in milliseconds, if metadata or a manifest tells.
     order : tuple
         Rises with the time at which its copy ended.
     stored : StoredSegment or None
@@ -69,6 +71,7 @@ class RemoteSegment:
     epochs: dict[int, int] | None = None
     state: str | None = None
     size: int | None = None
+    max_timestamp: int | None = None
     order: tuple[int, ...] = (0,)
     stored: StoredSegment | None = None
     fault: Fault | None = None

@@ -82,6 +82,7 @@ class Tier:
             at = (each.topic_id, each.partition)
             known_partition = self.partitions.setdefault(at, TierPartition(each.topic, *at))
             known_partition.segments.append(each)
+        self._newest: dict[str, str] = {}
         self.runs: dict[tuple[str, int], list[Run]] = {}
         self.lineages: dict[tuple[str, int], list[tuple[int, int]]] = {}
         self._choose()
@@ -154,6 +155,7 @@ class Tier:
         segment.topic = facts.topic or segment.topic
         segment.start_offset, segment.end_offset = facts.start_offset, facts.end_offset
         segment.epochs, segment.size = facts.epochs, facts.size
+        segment.max_timestamp = facts.max_timestamp
         if segment.source == "manifest":
             segment.order = (facts.copied_at,)
 
@@ -177,15 +179,17 @@ class Tier:
 
     def _why_older(self, partition: TierPartition) -> str | None:
         """Return why a partition is that of an older topic of the same name: nothing but the copies' times tells."""
-        same = [
-            each
-            for each in self.partitions.values()
-            if (each.topic, each.partition) == (partition.topic, partition.partition)
-        ]
-        newest = max(same, key=self._newest_time) if len(same) > 1 else partition
-        if newest is partition:
-            return None
-        return f"topic {partition.topic!r} has a newer id, {newest.topic_id}"
+        newest = self._newest_id(partition.topic)
+        return None if newest == partition.topic_id else f"topic {partition.topic!r} has a newer id, {newest}"
+
+    def _newest_id(self, topic: str) -> str:
+        """Return the id of the topic of this name that was copied last."""
+        if topic not in self._newest:
+            same = [each for each in self.partitions.values() if each.topic == topic]
+            is_one = len({each.topic_id for each in same}) == 1
+            newest = same[0] if is_one else max(same, key=self._newest_time)
+            self._newest[topic] = newest.topic_id
+        return self._newest[topic]
 
     def _own_lineage(self, partition: TierPartition) -> list[tuple[int, int]]:
         """Return the leader epochs of the newest history: those that its last segment was copied with."""
