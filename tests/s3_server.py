@@ -12,6 +12,7 @@ import socket
 import struct
 import threading
 import time
+from bisect import bisect_left
 from collections import Counter
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -210,15 +211,18 @@ def _handler(server: S3Server) -> type[BaseHTTPRequestHandler]:  # noqa: C901 - 
             prefix, delimiter = (query.get(name, [""])[0] for name in ("prefix", "delimiter"))
             after = query.get("continuation-token", query.get("start-after", [""]))[0]
             most = min(int(query.get("max-keys", [PAGE])[0]), PAGE)
+            keys = sorted(server.objects)
+            # The folder that the last page ended with is not entered.
+            last = f"{after[:-1]}{chr(ord(delimiter) + 1)}" if delimiter and after.endswith(delimiter) else f"{after}\0"
+            at = bisect_left(keys, max(prefix, last if after else ""))
             entries: dict[str, bool] = {}
-            for key in sorted(server.objects):
-                if key.startswith(prefix):
-                    cut = key.find(delimiter, len(prefix)) if delimiter else -1
-                    entries[key if cut < 0 else key[: cut + 1]] = cut >= 0
-            rest = [entry for entry in entries if entry > after]
-            page, more = rest[:most], rest[most:]
+            while at < len(keys) and keys[at].startswith(prefix) and len(entries) <= most:
+                cut = keys[at].find(delimiter, len(prefix)) if delimiter else -1
+                entries[keys[at] if cut < 0 else keys[at][: cut + 1]] = cut >= 0
+                at = at + 1 if cut < 0 else bisect_left(keys, f"{keys[at][:cut]}{chr(ord(delimiter) + 1)}", at)
+            page, more = list(entries)[:most], len(entries) > most
             lines = [
-                f"<Name>{server.bucket}</Name><KeyCount>{len(page)}</KeyCount><MaxKeys>{most}</MaxKeys><IsTruncated>{str(bool(more)).lower()}</IsTruncated>"
+                f"<Name>{server.bucket}</Name><KeyCount>{len(page)}</KeyCount><MaxKeys>{most}</MaxKeys><IsTruncated>{str(more).lower()}</IsTruncated>"
             ]
             lines += [f"<NextContinuationToken>{escape(page[-1])}</NextContinuationToken>"] if more else []
             time_text = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(server.modified))

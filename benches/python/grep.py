@@ -1,12 +1,13 @@
 """Speed of a search in a log, beside GNU grep on the same file and ``cat | grep``.
 
-``python3 benches/python/grep.py [--megabytes 512] [--rounds 5] [--codec none,zstd,lz4] [--bytes 100,1000]``: processor
+``python3 benches/python/grep.py [--megabytes 512] [--rounds 5] [--codec CODEC,...] [--bytes 100,1000]``: processor
 and wall seconds of one pass, medians of the rounds in turns, and GB of records a second. Logs are made for it; the
 needle is in one of 10,000 values.
 
 Legs:
   grep      grep -c -a -F on the .log, which counts lines; of a compressed log it finds nothing
   cat|grep  kafkalog cat and grep -c, as users do it
+  unpacked  decompression alone, by pyarrow: the same C libraries
   offsets   scan of the offsets alone: reading, checksums and decompression
   literal   scan(containing=)
   literal:2 the same by two threads
@@ -19,16 +20,19 @@ from __future__ import annotations
 import argparse
 import random
 import statistics
+import struct
 import subprocess
 import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 import kafkalog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 NEEDLE = "needle-4711"
 
@@ -52,6 +56,18 @@ def make(folder: Path, codec: str, size: int, total: int) -> Path:
     return folder / "t-0" / f"{0:020}.log"
 
 
+def compressed(log: Path) -> Iterator[tuple[str, pa.Buffer]]:
+    """Give the compressed records of all batches, and their codec."""
+    batches = pa.memory_map(str(log)).read_buffer()
+    at = 0
+    while at < len(batches):
+        # Length and attributes; records follow 61 bytes of header.
+        length, attributes = struct.unpack_from(">i9xh", batches, at + 8)
+        if codec := {3: "lz4", 4: "zstd"}.get(attributes & 7):
+            yield codec, batches.slice(at + 61, length - 49)
+        at += length + 12
+
+
 def legs(log: Path) -> dict[str, Callable[[], object]]:
     """Give what is measured."""
 
@@ -62,9 +78,18 @@ def legs(log: Path) -> dict[str, Callable[[], object]]:
         with subprocess.Popen(["kafkalog", "cat", log.parent], stdout=subprocess.PIPE) as cat:
             subprocess.run(["grep", "-c", "-a", "-F", NEEDLE], stdin=cat.stdout, capture_output=True, check=False)
 
+    def unpacked() -> None:
+        for codec, records in compressed(log):
+            with pa.CompressedInputStream(pa.BufferReader(records), codec) as stream:
+                while stream.readinto(window):
+                    pass
+
+    window = bytearray(1 << 20)
+    is_compressed = any(True for _ in compressed(log))
     return {
         "grep": lambda: subprocess.run(["grep", "-c", "-a", "-F", NEEDLE, log], capture_output=True, check=False),
         "cat|grep": piped,
+        **({"unpacked": unpacked} if is_compressed else {}),
         "offsets": scan,
         "literal": lambda: scan(containing=NEEDLE),
         "literal:2": lambda: scan(containing=NEEDLE, threads=2),

@@ -7,7 +7,9 @@
 //! Sources: `LogLoader`, `UnifiedLog.fetchOffsetByTimestamp`, `UnifiedLog.read`.
 
 use std::path::Path;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, OnceLock};
+use std::thread;
 
 use super::dir::{DirState, LOG_START, PartitionOffsets, PathKind, folder_name, read_parsed_in};
 use super::listing;
@@ -18,12 +20,17 @@ use crate::format::checkpoint::{
 use crate::format::file_name::{
     CLUSTER_METADATA_TOPIC, FileKind, FileName, FileState, FolderName, is_metadata_snapshot,
 };
+use crate::io::interrupt;
 use crate::io::storage::{FileStat, Folder};
+use crate::io::threads::{Cancellation, POLL_INTERVAL, guarded};
 use crate::segment::LogSegment;
 use crate::segment::lookup::{SegmentLookup, TimestampedRecord};
 use crate::segment::skipping::OnCorrupt;
 use crate::segment::statistics::SegmentStatistics;
 use crate::types::{NO_TIMESTAMP, Offset, Position, TimestampMs};
+
+/// Segments of a store that are asked at the same time: as many as it has requests in flight.
+const ASKED_AT_ONCE: usize = 16;
 
 /// Place of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -424,6 +431,31 @@ impl ListedLog {
         SegmentLookup::open(segment)?.max_timestamp(recovered)
     }
 
+    /// Learns the largest timestamps of the segments from `n` on, in a store: each takes three requests, one after the
+    /// other, so several segments are asked at the same time. A fault is found again by who needs the timestamp.
+    fn learn_max_timestamps(&self, n: usize) -> Result<()> {
+        let is_known = |segment: &LogSegment| segment.known_max_timestamp().is_some();
+        if self.folder.has_maps() || self.segments.get(n).is_none_or(is_known) {
+            return Ok(());
+        }
+        let cancellation = Cancellation::default();
+        thread::scope(|scope| {
+            let (ends_with_all, all_ended) = channel::<()>();
+            for n in (n..self.segments.len()).take(ASKED_AT_ONCE) {
+                let ends = ends_with_all.clone();
+                cancellation.spawn(scope, "kafkalog-lookup", move || {
+                    let _ = guarded(|| self.max_timestamp_of(n));
+                    drop(ends);
+                });
+            }
+            drop(ends_with_all);
+            while all_ended.recv_timeout(POLL_INTERVAL) != Err(RecvTimeoutError::Disconnected) {
+                interrupt::check().inspect_err(|_| cancellation.cancel())?;
+            }
+            Ok(())
+        })
+    }
+
     /// Kafka's answer (`ListOffsets`) to which record is the first at or after `timestamp`.
     ///
     /// Kafka looks only into the first segment whose largest timestamp is at or after it, the file's modification time
@@ -449,6 +481,7 @@ impl ListedLog {
         };
         for (n, segment) in self.segments.iter().enumerate().skip(first) {
             if !exact {
+                self.learn_max_timestamps(n)?;
                 let max = self.max_timestamp_of(n)?;
                 let largest = if max >= 0 { max } else { segment.modified_ms };
                 if largest < timestamp {
@@ -472,6 +505,7 @@ impl ListedLog {
         self.check_log_start()?;
         let mut best: Option<(TimestampMs, &LogSegment)> = None;
         for (n, segment) in self.segments.iter().enumerate() {
+            self.learn_max_timestamps(n)?;
             let max = self.max_timestamp_of(n)?;
             if max >= 0 && best.is_none_or(|(so_far, _)| max > so_far) {
                 best = Some((max, segment));

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from interop.broker import Witness
+    from interop.tools import Tools
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(900), pytest.mark.full]
 
@@ -104,28 +105,22 @@ def two(witness: Witness, tmp_path: Path) -> Iterator[tuple[Broker, Broker]]:
             new.__exit__(None, None, None)
 
 
-def tool(broker: Broker, name: str, *words: str) -> str:
+def tool(tools: Tools, broker: Broker, name: str, *words: str) -> str:
     """Run one of Kafka's tools."""
-    command = broker.witness.command(TOOLS[name], "--bootstrap-server", broker.bootstrap, *words, heap="256m")
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, env=utf8())
-    assert done.returncode == 0, (words, done.stdout, done.stderr)
-    assert "Error" not in done.stdout, (words, done.stdout)
-    return done.stdout
+    code, out, err = tools.run(TOOLS[name], "--bootstrap-server", broker.bootstrap, *words)
+    assert code == 0, (words, out, err)
+    assert "Error" not in out, (words, out)
+    return out
 
 
-def utf8() -> dict[str, str]:
-    """The environment with a locale in which Java takes any argument."""
-    return {**os.environ, "LC_ALL": "C.UTF-8"}
-
-
-def described(broker: Broker) -> list[list[list[str]]]:
+def described(tools: Tools, broker: Broker) -> list[list[list[str]]]:
     """Everything that the tools say of a broker, less what a new cluster has of its own.
 
     Lines and the words in them have an order of our own: Kafka has maps by enumerations, whose order is that of a run.
     """
     found = []
     for words in DESCRIBED:
-        lines = tool(broker, *words).splitlines()
+        lines = tool(tools, broker, *words).splitlines()
         kept = (line.partition("TopicId:")[0] + line.partition("PartitionCount:")[2] for line in lines)
         found.append(sorted(sorted(re.split("[ ,]+", line)) for line in kept))
     return found
@@ -137,13 +132,16 @@ def write(broker: Broker) -> None:
         broker.driver.ask("write", topic=topic, partitions=partitions, seed=5, batches=20, keyed=True)
 
 
-def run(script: str, broker: Broker, folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
-    """Run the script with the tools in a folder, as a distribution has them."""
+def run(
+    script: str, broker: Broker, folder: Path, tools: Tools | None = None, **more: str
+) -> subprocess.CompletedProcess[str]:
+    """Run the script with the tools in a folder, as a distribution has them; all in one JVM, if that is given."""
     bin_ = folder / "kafka tools"
     bin_.mkdir(exist_ok=True)
     for name, main in TOOLS.items():
         path = bin_ / f"{name}.sh"
-        path.write_text(f'#!/bin/sh\nexec {shlex.join(broker.witness.command(main, heap="256m"))} "$@"\n', "utf-8")
+        words = broker.witness.command(main, heap="256m") if tools is None else tools.command(main)
+        path.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', "utf-8")
         path.chmod(0o755)
     environment: dict[str, Any] = {**os.environ, "BOOTSTRAP_SERVER": broker.bootstrap, "KAFKA_BIN": str(bin_), **more}
     environment["LC_ALL"] = "C"
@@ -152,14 +150,14 @@ def run(script: str, broker: Broker, folder: Path, **more: str) -> subprocess.Co
     )
 
 
-def test_the_script_makes_the_same_cluster(two: tuple[Broker, Broker], tmp_path: Path) -> None:
+def test_the_script_makes_the_same_cluster(two: tuple[Broker, Broker], tools: Tools, tmp_path: Path) -> None:
     old, new = two
     for topic, partitions in (("events", 2), ("other", 1)):
         old.create(topic, partitions)
     write(old)
     for name, *words in MADE:
-        tool(old, name, *words)
-    before = described(old)
+        tool(tools, old, name, *words)
+    before = described(tools, old)
     old.stop()
 
     done = call("metadata", *old.log_dirs)
@@ -171,17 +169,17 @@ def test_the_script_makes_the_same_cluster(two: tuple[Broker, Broker], tmp_path:
     with new:
         passwords = tmp_path / "passwords"
         passwords.write_text("alicia\tx\nalice\talice-secret\n", "utf-8")
-        first = run(script, new, tmp_path, SCRAM_PASSWORDS=str(passwords))
+        first = run(script, new, tmp_path, tools, SCRAM_PASSWORDS=str(passwords))
         assert first.returncode == 0, (first.stdout, first.stderr)
         # The logs are empty, and Kafka's tool commits no offset that a log has not got.
         assert f"group {ODD}: not set, because the log has no such offset" in first.stderr
-        assert run(script, new, tmp_path, STRICT="1").returncode == 1
+        assert run(script, new, tmp_path, tools, STRICT="1").returncode == 1
         write(new)
-        again = run(script, new, tmp_path, STRICT="1", SCRAM_PASSWORDS=str(passwords))
+        again = run(script, new, tmp_path, tools, STRICT="1", SCRAM_PASSWORDS=str(passwords))
         assert again.returncode == 0, (again.stdout, again.stderr)
         assert f"Committed offsets of group {ODD}." in again.stdout
-        assert described(new) == before
-        assert_made_of(new, "alice", "alice-secret")
+        assert described(tools, new) == before
+        assert_made_of(tools, new, "alice", "alice-secret")
 
         # It ends at the first failure.
         new.kill()
@@ -191,7 +189,7 @@ def test_the_script_makes_the_same_cluster(two: tuple[Broker, Broker], tmp_path:
         assert stopped.stdout.count("Error while executing topic command") == 1
 
 
-def assert_made_of(broker: Broker, user: str, password: str) -> None:
+def assert_made_of(tools: Tools, broker: Broker, user: str, password: str) -> None:
     """The credentials are those of the password (RFC 5802), and the tools make none of salt and keys."""
     told = json.loads(call("metadata", *broker.log_dirs, "--as", "json", "--only", "users", "--secrets").stdout)
     credentials = [each for each in told["users"] if each["user"] == user]
@@ -208,21 +206,20 @@ def assert_made_of(broker: Broker, user: str, password: str) -> None:
         secrets = f"salt={each['salt']},stored_key={each['storedKey']},server_key={each['serverKey']}"
         words = ["--alter", "--entity-type", "users", "--entity-name", "bob", "--add-config"]
         words.append(f"{each['mechanism']}=[{secrets},iterations={each['iterations']}]")
-        command = broker.witness.command(TOOLS["kafka-configs"], "--bootstrap-server", broker.bootstrap, *words)
-        refused = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, env=utf8())
-        assert refused.returncode != 0, refused
-        assert "Invalid credential property" in refused.stdout + refused.stderr
+        code, out, err = tools.run(TOOLS["kafka-configs"], "--bootstrap-server", broker.bootstrap, *words)
+        assert code != 0, (out, err)
+        assert "Invalid credential property" in out + err
 
 
 @pytest.mark.parametrize("case", ["golden", *clusters.CASES])
-def test_what_real_clusters_left(witness: Witness, tmp_path: Path, case: str) -> None:
+def test_what_real_clusters_left(witness: Witness, tools: Tools, tmp_path: Path, case: str) -> None:
     """With fewer brokers than replicas, and the settings of one broker for another."""
     paths = [str(corpus.GOLDEN / "metadata" / "data-0")] if case == "golden" else clusters.disks(case)
     done = call("metadata", *paths)
     assert done.returncode == 0, done.stderr
     with Broker(witness, tmp_path / "new", overrides=OVERRIDES) as new:
         more = {f"BROKER_{n}": "" for n in range(2, 10)}
-        ran = run(done.stdout, new, tmp_path, MAX_REPLICATION_FACTOR="1", **more)
+        ran = run(done.stdout, new, tmp_path, tools, MAX_REPLICATION_FACTOR="1", **more)
         assert ran.returncode == 0, (ran.stdout, ran.stderr)
         new.stop()
         found = [json.loads(call("metadata", *each, "--as", "json").stdout) for each in (paths, new.log_dirs)]
@@ -243,14 +240,13 @@ def impatient(folder: Path) -> Path:
     return path
 
 
-def test_an_active_group_ends_the_script(two: tuple[Broker, Broker], tmp_path: Path) -> None:
+def test_an_active_group_ends_the_script(two: tuple[Broker, Broker], tools: Tools, tmp_path: Path) -> None:
     """Kafka's tool ends with 0 when it refuses."""
     old, new = two
     old.create("events", 1)
     old.driver.ask("write", topic="events", partitions=1, seed=5, batches=20, keyed=True)
-    tool(
-        old, "kafka-consumer-groups", "--group", "g", "--topic", "events", "--reset-offsets", "--to-latest", "--execute"
-    )
+    words = ("--group", "g", "--topic", "events", "--reset-offsets", "--to-latest", "--execute")
+    tool(tools, old, "kafka-consumer-groups", *words)
     assert PartitionLog(old.folder("events")).log_end_offset > 0
     old.stop()
     script = call("metadata", *old.log_dirs, "--only", "topics,groups").stdout
@@ -263,7 +259,7 @@ def test_an_active_group_ends_the_script(two: tuple[Broker, Broker], tmp_path: P
         )
         running = subprocess.Popen(consumer, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            while "STABLE" not in tool(new, "kafka-consumer-groups", "--list", "--state").upper():
+            while "STABLE" not in tool(tools, new, "kafka-consumer-groups", "--list", "--state").upper():
                 assert running.poll() is None
             done = run(script, new, tmp_path)
         finally:

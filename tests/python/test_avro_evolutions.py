@@ -13,7 +13,7 @@ import pytest
 
 import kafkalog
 from random_avro import Made, Maker, column, difference, text
-from tiers import pick
+from tiers import SEED, pick
 from typed_cases import plain
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 # Schemas, each with versions and values of all of them: 400 of them, or 100,000.
 CASES = pick(20, 500, 5_000)
 VALUES = pick(20, 200, 200)
-SEED = random.SystemRandom().randrange(2**32)
 
 
 def _encoded(made: Made, value: Any) -> bytes:

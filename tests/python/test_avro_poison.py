@@ -13,7 +13,7 @@ import pytest
 
 import kafkalog
 from random_avro import Made, Maker, column, difference
-from tiers import pick
+from tiers import SEED, pick
 from typed_cases import plain
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 SCHEMAS = pick(6, 100, 1_000)
 # Damages of each of the twelve values of a schema.
 DAMAGES = pick(12, 60, 200)
-SEED = random.SystemRandom().randrange(2**32)
 # Faults that fastavro passes over: odd booleans and numbers (Java takes some, too), negative indexes that count from
 # the end in Python, and what the types of columns cannot hold.
 STRICTER = re.compile(

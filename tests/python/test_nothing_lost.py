@@ -7,7 +7,6 @@ from the result, or the verb refused and nothing is changed. Headers and checksu
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 import zlib
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-SEEDS = range(int(os.environ.get("KAFKALOG_SEED", "0")), tiers.pick(25, 100, 4000))
+SEEDS = range(tiers.SEED, tiers.SEED + tiers.pick(25, 100, 4000))
 CONFIG = LogConfig(index_interval_bytes=100)
 CHECKPOINTS = (
     "log-start-offset-checkpoint",

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 SCHEMAS = tiers.pick(6, 200, 500)
 MESSAGES = tiers.pick(50, 500, 500)
-SEED = random.SystemRandom().randrange(2**32)
 
 NUMBERS = {
     "double": 1, "float": 2, "int64": 3, "uint64": 4, "int32": 5, "fixed64": 6, "fixed32": 7, "bool": 8, "uint32": 13,
@@ -249,8 +248,8 @@ def _sorted(value: Any) -> Any:
 
 @pytest.mark.parametrize("number", range(SCHEMAS))
 def test_random_messages(tmp_path: Path, number: int) -> None:
-    print(f"seed {SEED + number}")
-    schema = Schema(SEED + number)
+    print(f"seed {tiers.SEED + number}")
+    schema = Schema(tiers.SEED + number)
     messages, payloads = [], []
     for _ in range(MESSAGES):
         message = schema.message()

@@ -61,6 +61,15 @@ def test_a_disk_without_meta_properties_is_taken_and_said(disk: Path) -> None:
     assert plan.choices[0].log_end_offset == 20
 
 
+def test_a_disk_whose_meta_properties_cannot_be_read_is_taken_and_said(disk: Path) -> None:
+    (disk / "meta.properties").unlink()
+    (disk / "meta.properties").mkdir()
+    plan = plan_rescue(disk)
+    (finding,) = [each for each in plan.findings if each.code == "unknown-disk"]
+    assert "meta.properties cannot be read: [Errno 21]" in finding.message
+    assert plan.choices[0].log_end_offset == 20
+
+
 def test_what_is_no_log_dir_is_refused(tmp_path: Path) -> None:
     (tmp_path / "holiday.txt").write_text("sun")
     with pytest.raises(ValueError, match="not a log dir"):

@@ -184,6 +184,19 @@ def test_a_report_has_the_numbers_of_the_local_one(
     assert "s3://" not in (tmp_path / "r.html").read_text() + (tmp_path / "r.json").read_text()
 
 
+def test_a_partition_named_by_its_folder(
+    options: dict[str, Any], golden: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """What ``-t orders-0`` means is looked up in the store, with its options: nothing else has opened this bucket."""
+    given = [f"--storage-option={name}={value}" for name, value in options.items()]
+    found = []
+    for path, more in ((str(golden), []), (f"s3://by-{len(given)}-{options['max_retries']}", given)):
+        assert main(["cat", f"{path}/clean-restarts/data-1", "-t", "orders-0", "-f", "%o\n", *more]) == 0
+        found.append(capfd.readouterr().out)
+    assert found[0] == found[1]
+    assert len(found[0].split()) == 880
+
+
 def test_one_listing_for_a_command(server: S3Server, options: dict[str, Any], golden: Path) -> None:
     url = url_of(golden / "clean-restarts" / "data-0", golden)
     kafkalog.verify(url, storage_options=options)

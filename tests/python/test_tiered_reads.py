@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.compute as pc
 import pytest
 
 import kafkalog
@@ -214,6 +216,50 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert main(["export", str(case.data), str(out), *with_tier[1:]]) == 0
     assert len(out.read_text().splitlines()) == len(case.rows("txn-mixed", 0, "uncommitted") or [])
     assert main(["cat", *with_tier, "--remote-key", "nothing"]) == 2
+
+
+def test_the_command_line_without_a_log_dir(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A tier on a disk or in a bucket by itself: as ``path=None`` reads it."""
+    case = golden("aiven-txn-fixed", tmp_path)
+    server = S3Server()
+    server.put_folder(case.tier, "T/")
+    words = [f"--storage-option={name}={value}" for name, value in server.storage_options.items()]
+    alone = kafkalog.read_table(None, "txn-mixed", **case.remote)
+    offsets = alone["offset"].to_pylist()
+    try:
+        for remote, more in ((str(case.tier), []), (f"s3://{server.bucket}/T", words)):
+
+            def said(*command: str, remote: str = remote, more: list[str] = more) -> str:
+                assert main([*command, "--remote", remote, *more]) == 0
+                return capsys.readouterr().out
+
+            assert [int(each) for each in said("cat", "-t", "txn-mixed", "-f", "%o\n").split()] == offsets
+            # No topic has the name: it is partition 0 of one, of which only the tier tells.
+            assert [int(each) for each in said("cat", "-t", "txn-mixed-0", "-f", "%o\n").split()] == offsets
+            assert said("offsets", "-t", "txn-mixed") == f"txn-mixed:0:{offsets[-1] + 1}\n"
+            listed = json.loads(said("ls", "-t", "txn-mixed", "-J"))
+            assert (listed["logStartOffset"], listed["logEndOffset"]) == (0, offsets[-1] + 1)
+            counted = json.loads(said("stats", "-t", "txn-mixed", "-J"))
+            assert counted["records"] >= len(offsets)
+            assert said("grep", "-c", ".", "-t", "txn-mixed") == f"txn-mixed-0:{len(offsets)}\n"
+            out = tmp_path / f"{len(more)}.jsonl"
+            said("export", str(out), "-t", "txn-mixed")
+            assert len(out.read_text().splitlines()) == len(offsets)
+            assert said("verify", "-t", "txn-mixed") == ""
+        log = next(path for path in case.tier.rglob("*.log") if "txn-mixed-" in str(path))
+        log.write_bytes(log.read_bytes()[:-5])
+        assert main(["verify", "-t", "txn-mixed", "--remote", str(case.tier)]) == 1
+        assert "[remote-size]" in capsys.readouterr().out
+        assert main(["verify", "-t", "txn-long-abort", "--remote", str(case.tier)]) == 0
+        table = kafkalog.verify(None, **case.remote)
+        assert set(table.filter(pc.field("severity") == "error")["topic"].to_pylist()) == {"txn-mixed"}
+    finally:
+        server.close()
+    for command in (["ls"], ["grep", "x"], ["cat", "-t", "orders"]):
+        assert main(command) == 2
+        assert "the following arguments are required: PATH" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="path is None"):
+        kafkalog.verify(None)
 
 
 def codes(case: TieredCase, **more: Any) -> dict[str, set[str]]:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import corpus
+import kafkalog
+import tiered_cases
 from kafkalog.spark.planner import plan_splits
 from kafkalog.spark.read_split import read_split
 from kafkalog.spark.source_options import parse
-from kafkalog.spark.split import PackedSplits
+from kafkalog.spark.split import PackedSplits, Split
 from s3_server import SECRET, S3Server
-from spark.ways import needs_data_sources, table_of
+from spark.ways import both_ways, by_data_source, needs_data_sources, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -114,3 +117,62 @@ def test_a_table_has_its_store_in_the_plan_and_no_secret(
     assert int(done.stdout) == sum(batch.num_rows for part in local.partitions() for batch in local.read(part)) > 0
     with pytest.raises(ValueError, match="is a secret, which would get into Spark's plan"):
         tables.table_schema({"table": "producers", "path": "s3://bkt/L", "storage.aws_secret_access_key": SECRET})
+
+
+@pytest.mark.parametrize("name", ["lineage", "aiven-lineage-zstd-aes"])
+@pytest.mark.parametrize("place", ["disk", "bucket"])
+def test_tasks_read_a_tier_and_the_log_dir_as_one(
+    name: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = tiered_cases.unpack(name, tmp_path)
+    topics = sorted({topic for topic, _ in case.partitions()})
+    options = {"subscribe": ",".join(topics), "keyring": json.dumps({key: str(at) for key, at in case.keyring.items()})}
+    server = S3Server()
+    server.put_folder(case.tier, "T/")
+    server.put_folder(case.data, "L/")
+    try:
+        options |= {"path": str(case.data), "remote": str(case.tier)}
+        if place == "bucket":
+            monkeypatch.setenv("KAFKALOG_TEST_SECRET", SECRET)
+            stored = {**server.storage_options, "aws_secret_access_key": "env:KAFKALOG_TEST_SECRET"}
+            options |= {"path": "s3://bkt/L", "remote": "s3://bkt/T"}
+            options |= {f"storage.{key}": value for key, value in stored.items()}
+        splits = plan_splits(parse({**options, "splitBytes": "20k"}))
+        assert len(splits) > 3
+        rows = kafkalog.read_table(case.data, topics, **case.remote).num_rows
+        for plan in (pickle.dumps(splits), pickle.dumps([Split.from_json(each.to_json()) for each in splits])):
+            assert SECRET.encode() not in plan
+            (tmp_path / "plan").write_bytes(plan)
+            done = subprocess.run(
+                [sys.executable, "-c", _READ, tmp_path / "plan"], check=True, stdout=subprocess.PIPE, text=True
+            )
+            assert int(done.stdout) == rows
+    finally:
+        server.close()
+
+
+@both_ways
+def test_a_tier_is_read_by_a_session(spark: SparkSession, way: Any, tmp_path: Path) -> None:
+    case = tiered_cases.unpack("aiven-txn-fixed", tmp_path)
+    given = {"subscribe": "txn-mixed", "remote": str(case.tier), "splitBytes": "60k"}
+    for level, kind in (("read_uncommitted", "uncommitted"), ("read_committed", "committed")):
+        frame = way(spark, case.data, **given, **{"isolation.level": level})
+        rows = case.rows("txn-mixed", 0, kind) or []
+        assert [row["offset"] for row in frame.select("offset").collect()] == [row["offset"] for row in rows]
+    alone = spark.read.format("kafkalog").options(**given).load() if way is by_data_source else None
+    if alone is not None:
+        assert alone.count() == kafkalog.read_table(None, "txn-mixed", **case.remote).num_rows
+
+
+def test_options_of_a_tier() -> None:
+    for name, value in (("keyring", "{}"), ("remoteLayout", "aiven")):
+        with pytest.raises(ValueError, match=f"option {name} describes a tier, which the option remote names"):
+            parse({"path": str(LOCAL), name: value})
+    with pytest.raises(ValueError, match="option remote applies to batch reads only; remove it from the stream"):
+        parse({"path": str(LOCAL), "remote": str(LOCAL)}, "stream")
+    with pytest.raises(ValueError, match=r"option keyring: expected"):
+        parse({"path": str(LOCAL), "remote": str(LOCAL), "keyring": "[1]"})
+    with pytest.raises(ValueError, match=r"option remoteLayout: expected"):
+        parse({"path": str(LOCAL), "remote": str(LOCAL), "remoteLayout": "other"})
+    with pytest.raises(ValueError, match="a stream reads local log dirs; read a store in batches"):
+        parse({"path": "memory://L"}, "stream")

@@ -51,10 +51,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         try:
             parsed = _parse(words)
-            if getattr(parsed, "topic", None):
-                from kafkalog.cli._selection import settle
-
-                settle(parsed)
             code: int = _run(parsed)
         except SystemExit as leaving:
             # From the parser: --help, --version, wrong usage.
@@ -108,7 +104,12 @@ def _run_at(parsed: argparse.Namespace) -> int:
 
         given = {"remote_layout": parsed.remote_layout, "keyring": dict(parsed.remote_key)}
         parsed.local_paths = getattr(parsed, name)
-        setattr(parsed, name, _tiered.located(getattr(parsed, name), remote=parsed.remote, **given))
+        # Without paths the tier is read alone.
+        setattr(parsed, name, _tiered.located(getattr(parsed, name) or None, remote=parsed.remote, **given))
+    if getattr(parsed, "topic", None):
+        from kafkalog.cli._selection import settle
+
+        settle(parsed)
     code: int = module_of(parsed.command).run(parsed)
     return max(code, failed)
 
@@ -245,7 +246,9 @@ def _parse(words: list[str]) -> argparse.Namespace:
 
     _common.expect_urls(of_stores=name in OF_STORES)
     module.configure(command)
-    parsed = command.parse_args(ordered(command, rest))
+    in_order = ordered(command, rest)
+    _common.require_no_path(command, in_order)
+    parsed = command.parse_args(in_order)
     parsed.command, parsed.debug = name, parsed.debug or bool(before)
     return parsed
 

@@ -15,7 +15,7 @@ from kafkalog._arguments import MAX_THREADS
 from kafkalog._loose import only
 from kafkalog.cli import _common, _printing
 from kafkalog.cli._progress import Shown
-from kafkalog.cli._selection import chosen, sources
+from kafkalog.cli._selection import chosen, is_wanted, sources
 from kafkalog.tools.verification import table_of, with_tier
 
 if TYPE_CHECKING:
@@ -78,17 +78,18 @@ def run(arguments: argparse.Namespace) -> int:
     progress = _core.VerifyProgress()
     with Shown(lambda: _line(progress)):
         names["headers_only"] = arguments.headers_only
-        table = table_of(paths, arguments.kafka_version, arguments.threads, progress, **names)
+        table = table_of(paths or None, arguments.kafka_version, arguments.threads, progress, **names)
     if arguments.remote is not None:
         headers_only, keyring = arguments.headers_only, dict(arguments.remote_key)
         table = with_tier(
             table,
-            arguments.path,
+            arguments.path or None,
             arguments.remote,
             arguments.remote_layout,
             keyring,
             headers_only=headers_only,
             announce=_announce,
+            wanted=lambda topic, partition: is_wanted(arguments, topic, partition),
         )
     least = _SEVERITIES.index(arguments.severity)
     found: Counter[str] = Counter()

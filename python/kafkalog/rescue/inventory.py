@@ -126,6 +126,8 @@ def _disk(path: str, log_dir: _core.LogDir) -> tuple[Disk, str | None]:
         meta = log_dir.meta
     except CorruptIndexError as error:
         meta, lack = {}, f"meta.properties is damaged: {error}"
+    except OSError as error:
+        meta, lack = {}, f"meta.properties cannot be read: {error}"
     if meta is None:
         meta, lack = {}, "no meta.properties says which cluster and node it belongs to"
 

@@ -45,7 +45,11 @@ _BOTH = (
     # of decoded keys and values
     *("decode", "schemas", "readerSchema", "decodeAs", "onUndecoded"),
 )
-_BATCH = ("endingTimestamp", "endingOffsetsByTimestamp", "where", "includeInactive", "latestPerKey", "tombstones")
+_BATCH = (
+    *("endingTimestamp", "endingOffsetsByTimestamp", "where", "includeInactive", "latestPerKey", "tombstones"),
+    # of tiered storage
+    *("remote", "remoteLayout", "keyring"),
+)
 _STREAM = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 
 KNOWN: dict[str, tuple[Use, ...]] = {

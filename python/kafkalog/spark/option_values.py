@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -126,6 +127,14 @@ def schemas(value: Any) -> Any:
         text = value.strip()
         return _json(value) if text.startswith(("{", "[")) else [part.strip() for part in text.split(",")]
     return value
+
+
+def keyring(value: Any) -> dict[str, str]:
+    """Parse ``{"key-1": "/path/key-1.pem"}``."""
+    found = _json(value)
+    if not isinstance(found, dict) or not all(isinstance(each, (str, os.PathLike)) for each in found.values()):
+        raise ValueError(f'expected {{"key-1": "/path/key-1.pem"}}, found {_shortened(value)}')
+    return {str(name): os.fspath(path) for name, path in found.items()}
 
 
 def reader_schema(value: Any) -> Any:

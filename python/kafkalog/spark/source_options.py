@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from kafkalog.spark.option_values import Offsets
     from kafkalog.spark.predicates import Predicate
     from kafkalog.storage import Storage
+    from kafkalog.tiers.mounting import MountedTier
+    from kafkalog.tiers.opening import LayoutChoice
 
 EARLIEST, LATEST = -2, -1
 
@@ -86,8 +88,8 @@ class Bound:
 class SourceOptions:
     """The options of a read, checked, with the defaults filled in."""
 
-    # what URLs among the paths are in; unpickled before anything that has such a path
-    stores: tuple[Storage, ...]
+    # what URLs among the paths are in, and the tier; unpickled before anything that has such a path
+    stores: tuple[Storage | MountedTier, ...]
     paths: tuple[str, ...]
     # topics, partitions, isolation level, columns and how to decode; its bounds are unused, as Spark has more kinds
     read: ReadOptions
@@ -264,10 +266,24 @@ def _isolation_level(options: Mapping[str, Any]) -> IsolationLevel:
     return chosen
 
 
-def parse_places(options: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Storage, ...]]:
-    """Parse the paths of a read, and open the stores that URLs among them are in."""
+def parse_places(options: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Storage | MountedTier, ...]]:
+    """Parse the paths of a read, and open the stores that URLs among them are in, and the tier."""
     opener = PlaceOpener(options)
-    return tuple(map(opener.open, given_paths(options))), tuple(opener.stores)
+    if "remote" not in options:
+        if alone := options.keys() & {"remoteLayout", "keyring"}:
+            raise ValueError(f"option {min(alone)} describes a tier, which the option remote names")
+        return tuple(map(opener.open, given_paths(options))), tuple(opener.stores)
+    # Without a path the tier is read alone.
+    paths = [opener.open(each) for each in given_paths(options)] if options.keys() & {"path", "paths"} else None
+    remote = opener.open(os.fspath(options["remote"]))
+    named: set[str] = set(parsed(options, "subscribe", _topics, default=()))
+    named |= parsed(options, "assign", option_values.assignment, default={}).keys()
+    from kafkalog.tiers.mounting import mounted, planned
+
+    layout = parsed(options, "remoteLayout", option_values.choice("auto", "local", "aiven"), default="auto")
+    keys = parsed(options, "keyring", option_values.keyring, default={})
+    roots = mounted(paths, remote, cast("LayoutChoice", layout), keys, tuple(sorted(named)) or None)
+    return tuple(roots), (*opener.stores, *planned(roots))
 
 
 class PlaceOpener:

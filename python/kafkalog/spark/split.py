@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kafkalog import _core
     from kafkalog._core import PartitionRange
     from kafkalog.storage import Storage
+    from kafkalog.tiers.mounting import MountedTier
 
 # A batch should still be in the second-level cache when it is sent, and be large enough that Spark's cost per batch
 # (about 30 us in the worker alone) does not matter. Of 256 KiB to 2 MiB, 1 MiB was the fastest at 100 B and 1 KB.
@@ -41,7 +42,7 @@ class Split:
     # how keys and values are decoded, with all schemas for it
     decoding: _core.Decoding | None = None
     # what the ranges are in, if that is no disk
-    stores: tuple[Storage, ...] = ()
+    stores: tuple[Storage | MountedTier, ...] = ()
 
     def __reduce__(self) -> tuple[Any, ...]:
         # One for each task crosses to the executors: of the options, only those that differ from their defaults. The
@@ -100,7 +101,7 @@ class Split:
 
 
 def _restore(
-    stores: tuple[Storage, ...],
+    stores: tuple[Storage | MountedTier, ...],
     ranges: tuple[PartitionRange, ...],
     read: dict[str, Any],
     fail: bool,  # noqa: FBT001

@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from kafkalog.spark import option_values
 from kafkalog.spark.option_names import STORAGE, of_store
-from kafkalog.spark.source_options import PlaceOpener, given_paths
+from kafkalog.spark.source_options import PlaceOpener, given_paths, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -134,7 +134,7 @@ class TableReader(DataSourceReader):
 
         if not isinstance(partition, TablePartition):
             raise TypeError(f"expected a TablePartition, found {partition!r}")
-        found = getattr(tables, self.table.name)(list(partition.paths), **dict(self.table.arguments))
+        found = getattr(tables, self.table.name)(list(partition.paths) or None, **dict(self.table.arguments))
         found = found.select(list(self.columns))
         # Spark has times in microseconds only.
         fields = [
@@ -180,7 +180,10 @@ def _parsed(options: Mapping[str, str]) -> _Table:
     name = given.pop("table").strip().lower()
     if name not in TABLES:
         raise ValueError(f"option table: expected one of {', '.join(TABLES)}, found {name!r}")
-    paths = tuple(map(opener.open, given_paths({key: given.pop(key) for key in ("path", "paths") if key in given})))
+    places: dict[str, Any] = {key: given.pop(key) for key in ("path", "paths") if key in given}
+    # A tier can be listed alone.
+    is_alone = name == "remote_segments" and not places
+    paths = () if is_alone else tuple(map(opener.open, given_paths(places)))
     arguments: dict[str, Any] = {}
     for option, tables in (("history", TABLES.keys() - _NO_HISTORY), ("secrets", _WITH_SECRETS)):
         value = given.pop(option, None)
@@ -191,10 +194,20 @@ def _parsed(options: Mapping[str, str]) -> _Table:
     if name == "schemas" and "topic" in given:
         arguments["topic"] = given.pop("topic").strip()
     if name == "remote_segments":
-        if "remote" in given:
-            arguments["remote"] = opener.open(given.pop("remote").strip())
-        if "remotelayout" in given:
-            arguments["remote_layout"] = given.pop("remotelayout").strip()
+        arguments |= _of_tier(given, opener)
     if given:
         raise ValueError(f"option {min(given)} does not apply to tables, which take path, paths, history and secrets")
     return _Table(tuple(opener.stores), name, paths, tuple(arguments.items()))
+
+
+def _of_tier(given: dict[str, str], opener: PlaceOpener) -> dict[str, Any]:
+    """Take the options about a tier."""
+    arguments: dict[str, Any] = {}
+    if "remote" in given:
+        arguments["remote"] = opener.open(given.pop("remote").strip())
+    if "remotelayout" in given:
+        arguments["remote_layout"] = given.pop("remotelayout").strip()
+    if "keyring" in given:
+        arguments["keyring"] = parsed(given, "keyring", option_values.keyring)
+        del given["keyring"]
+    return arguments

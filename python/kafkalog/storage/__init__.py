@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kafkalog.storage._clients import Client, Listing, ObjectTuple
+    from kafkalog.tiers.mounting import MountedTier
     from kafkalog.typing import Paths, StrPath
 
 __all__ = ["Storage", "open_storage"]
@@ -191,8 +192,12 @@ def _mount(root: str, location: Location, options: StorageOptions, filesystem: o
 
 def restored(
     root: str, location: Iterable[Any], options: Mapping[str, Any], filesystem: object | None = None
-) -> Storage:
-    """Open a store at the root that it had in another process, whose paths begin with it."""
+) -> Storage | MountedTier:
+    """Open a store at the root that it had in another process, whose paths begin with it; or mount a tier there."""
+    if root == TIERED:
+        from kafkalog.tiers.mounting import MountedTier
+
+        return MountedTier(location, options["plan"])
     place, given = Location(*location), StorageOptions(options)
     with _LOCK:
         known = _MOUNTED.get(root)

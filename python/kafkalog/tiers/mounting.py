@@ -7,6 +7,7 @@ import os
 import pickle
 import re
 import threading
+import uuid
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog import _arguments, _core, _places, storage
@@ -14,19 +15,21 @@ from kafkalog.tiers.opening import open_tier
 from kafkalog.tiers.view import TieredView
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from kafkalog.tiers.opening import LayoutChoice
     from kafkalog.tiers.tier import Tier
     from kafkalog.typing import Paths, StrPath
 
-__all__ = ["TierPlace", "mounted", "open_mounted", "pickled"]
+__all__ = ["MountedTier", "TierPlace", "mounted", "open_mounted", "pickled", "planned"]
 
 # Of the core's own limits: what is read is on this machine, or has been asked for with limits of its own.
 _RETRIES, _TIMEOUT = 0, 600.0
 _PARTITION = re.compile(r".+-\d+")
 _LOCK = threading.Lock()
 _MOUNTED: dict[str, _Arguments] = {}
+# Of each root the plan that it was mounted for.
+_PLANS: dict[str, str] = {}
 
 
 class _Arguments(NamedTuple):
@@ -38,6 +41,49 @@ class _Arguments(NamedTuple):
     layout: LayoutChoice
     keyring: tuple[tuple[str, str], ...]
     topics: tuple[str, ...] | None
+
+
+class MountedTier:
+    """A log dir and its tier as a plan carries them: where it is read they are mounted anew, once for each plan.
+
+    Parameters
+    ----------
+    arguments : sequence
+        What opens the tier.
+    plan : str
+        A name of the plan. Another one may have seen other segments.
+    """
+
+    def __init__(self, arguments: Iterable[Any], plan: str) -> None:
+        log_dirs, number, remote, layout, keyring, topics = arguments
+        pairs = tuple((name, file) for name, file in keyring)
+        names = None if topics is None else tuple(topics)
+        self._arguments = _Arguments(tuple(log_dirs), number, remote, layout, pairs, names)
+        self._plan = plan
+        root = _root(self._arguments)
+        if _PLANS.get(root) != plan:
+            _PLANS[root] = plan
+            _mount(list(log_dirs) or None, remote, layout, dict(pairs), names)
+
+    def __reduce__(self) -> Any:
+        return type(self), (tuple(self._arguments), self._plan)
+
+    def to_json(self) -> tuple[str, list[Any], dict[str, Any]]:
+        """Return what another process mounts it by, in the form of :meth:`kafkalog.storage.Storage.to_json`."""
+        return storage.TIERED, list(self._arguments), {"plan": self._plan}
+
+
+def planned(roots: Iterable[str]) -> list[MountedTier]:
+    """Return what a plan carries of the tiers that are mounted at these places, or above them."""
+    plan = uuid.uuid4().hex
+    found = list(dict.fromkeys(map(_mounted_at, roots)))
+    for root in found:
+        _PLANS[root] = plan
+    return [MountedTier(_MOUNTED[root], plan) for root in found]
+
+
+def _mounted_at(path: str) -> str:
+    return max((root for root in _MOUNTED if path == root or path.startswith(root + "/")), key=len)
 
 
 class TierPlace(os.PathLike[str]):
@@ -88,12 +134,16 @@ def mounted(
 
 
 def open_mounted(
-    path: Paths | None, remote: StrPath, layout: LayoutChoice, keyring: Mapping[str, StrPath]
+    path: Paths | None,
+    remote: StrPath,
+    layout: LayoutChoice,
+    keyring: Mapping[str, StrPath],
+    wanted: Callable[[str, int], bool] | None = None,
 ) -> tuple[Tier, list[str]]:
-    """Open the tier of log dirs, and mount them with it."""
+    """Open the tier of log dirs, all of it or the partitions that are wanted, and mount them with it."""
     keys = {name: _arguments.path(file) for name, file in keyring.items()}
     log_dirs = None if path is None else [_home(each)[0] for each in _arguments.paths(path)]
-    return _mount(log_dirs, _arguments.path(remote), layout, keys, None)
+    return _mount(log_dirs, _arguments.path(remote), layout, keys, None, wanted=wanted)
 
 
 def _home(path: str) -> tuple[str, str]:
@@ -116,16 +166,12 @@ def _mount(
     layout: LayoutChoice,
     keyring: Mapping[str, str],
     topics: tuple[str, ...] | None,
+    *,
+    wanted: Callable[[str, int], bool] | None = None,
 ) -> tuple[Tier, list[str]]:
     """Open a tier and mount each log dir with it; returns it, and where."""
-    wanted = set(topics) if topics is not None else None
-    tier = open_tier(
-        log_dirs,
-        remote,
-        layout,
-        keyring,
-        lambda topic, _: wanted is None or topic in wanted,
-    )
+    names = set(topics) if topics is not None else None
+    tier = open_tier(log_dirs, remote, layout, keyring, wanted or (lambda topic, _: names is None or topic in names))
     roots = []
     for number, log_dir in enumerate(log_dirs or [None]):
         view = TieredView(tier, log_dir, is_first=number == 0)
@@ -143,7 +189,8 @@ def _root(given: _Arguments) -> str:
     remote = str(given.remote).strip("/").replace("://", "/")
     named = f"{given.log_dirs[given.number].strip('/').replace('://', '/')}+{remote}" if given.log_dirs else remote
     try:
-        told = pickle.dumps(given)
+        # A text: a pickle depends on which equal texts are one object.
+        told = repr(given).encode() if isinstance(given.layout, str) else pickle.dumps(given)
     except (pickle.PicklingError, AttributeError, TypeError):
         # A layout that only this process has.
         told = f"{given[:3]}{given[4:]}{id(given.layout)}".encode()
@@ -152,5 +199,5 @@ def _root(given: _Arguments) -> str:
 
 def pickled(path: str) -> TierPlace:
     """Return what stands for a path in a mounted tier in a pickle."""
-    root = max((root for root in _MOUNTED if path == root or path.startswith(root + "/")), key=len)
+    root = _mounted_at(path)
     return TierPlace(_MOUNTED[root], path[len(root) :])

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @renamed(level="kafka_version")
 def verify(
-    path: Paths,
+    path: Paths | None,
     kafka_version: str | None = None,
     *,
     headers_only: bool = False,
@@ -43,10 +43,11 @@ def verify(
 
     Parameters
     ----------
-    path : path or list of paths
-        A log dir, several log dirs of one cluster, a partition's folder, or a file in one of them. A file is verified
-        with those around it, and only findings about it are returned. Also a segment under any name, compressed (gzip,
-        zstd, lz4) or ``-`` for standard input, and a ``.tar`` of a log dir: at most 2 GiB go to temporary files.
+    path : path, list of paths or None
+        A log dir, several log dirs of one cluster, a partition's folder, or a file in one of them; None verifies a tier
+        alone. A file is verified with those around it, and only findings about it are returned. Also a segment under
+        any name, compressed (gzip, zstd, lz4) or ``-`` for standard input, and a ``.tar`` of a log dir: at most 2 GiB
+        go to temporary files.
     kafka_version : str, optional
         The Kafka version that is to read the files, for instance ``"2.8"``: batches in a format it does not know are
         errors. Default: any version.
@@ -83,7 +84,9 @@ def verify(
     >>> findings.filter(pc.field("severity") != "info").num_rows  # doctest: +SKIP
     0
     """
-    path = storage.located(path, storage_options, filesystem)
+    if path is None and remote is None:
+        raise ValueError("path is None: only a tier (remote) can be verified without log dirs")
+    path = None if path is None else storage.located(path, storage_options, filesystem)
     found = table_of(path, kafka_version, threads, None, headers_only=headers_only, topic=topic, partition=partition)
     if remote is None:
         return found
@@ -93,21 +96,25 @@ def verify(
 
 def with_tier(
     found: pa.Table,
-    path: Paths,
+    path: Paths | None,
     remote: StrPath,
     layout: LayoutChoice = "auto",
     keyring: Mapping[str, StrPath] | None = None,
     *,
     headers_only: bool = False,
     announce: Callable[[str], None] | None = None,
+    wanted: Callable[[str, int], bool] | None = None,
 ) -> pa.Table:
-    """Return findings and those about a tier; ``announce`` gets the cost of verifying it, before anything is read."""
+    """Return findings and those about a tier, or about the partitions in it that are wanted.
+
+    ``announce`` gets the cost of verifying it, before anything is read.
+    """
     import pyarrow as pa
 
     from kafkalog.tiers.findings import cost, findings
     from kafkalog.tiers.mounting import open_mounted
 
-    tier, roots = open_mounted(path, remote, layout, keyring or {})
+    tier, roots = open_mounted(path, remote, layout, keyring or {}, wanted)
     if announce is not None:
         announce(str(cost(tier)))
     rows = list(findings(tier, roots, headers_only=headers_only))
@@ -115,7 +122,7 @@ def with_tier(
 
 
 def table_of(
-    path: Paths,
+    path: Paths | None,
     kafka_version: str | None,
     threads: int | None,
     progress: _core.VerifyProgress | None,
@@ -124,12 +131,12 @@ def table_of(
     topic: str | None = None,
     partition: int | None = None,
 ) -> pa.Table:
-    """Verify, and note the progress."""
+    """Verify, and note the progress; None has no findings."""
     import pyarrow as pa
 
     if kafka_version is not None and not isinstance(kafka_version, str):
         raise TypeError(f"kafka_version must be text, for instance '4.3', not {kafka_version!r}")
-    named = [path] if isinstance(path, (str, os.PathLike)) else path
+    named: Any = [] if path is None else [path] if isinstance(path, (str, os.PathLike)) else path
     place = (
         _arguments.text("topic", topic),
         _arguments.optional_integer("partition", partition, 0, _arguments.INT32_MAX),
@@ -146,7 +153,7 @@ def table_of(
             stack.enter_context(naming(each))
         found = pa.table(
             _core.verify(
-                _arguments.paths(read),
+                [] if path is None else _arguments.paths(read),
                 level=kafka_version,
                 headers_only=_arguments.flag("headers_only", headers_only),
                 threads=0 if threads is None else _arguments.integer("threads", threads, 1),

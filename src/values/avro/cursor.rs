@@ -283,6 +283,10 @@ impl<'a> AvroCursor<'a> {
     #[inline]
     pub(super) fn block(&mut self) -> Strict<u64> {
         let count = self.long()?;
+        if count == i64::MIN {
+            // As Java, which cannot negate it either.
+            return Err(self.malformed(format_args!("a block of {count} items")));
+        }
         if count < 0 {
             let size = self.long()?;
             if size < 0 {

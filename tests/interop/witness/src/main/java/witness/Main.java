@@ -13,7 +13,7 @@ import java.util.TreeMap;
  * Entry point: {@code expect CASE...}, {@code drive BOOTSTRAP}, {@code fill BOOTSTRAP ...}, {@code pass MODE FILE...},
  * {@code append MODE FOLDER ...}, {@code records PARTITION_FOLDER...}, {@code dump FILE...}, {@code settings},
  * {@code stream BOOTSTRAP TOPIC GROUP}, {@code take NAME=VALUE...}, {@code apply BASE64_OF_RECORD...},
- * {@code start LOG_DIR...}.
+ * {@code start LOG_DIR...}, {@code tools}.
  */
 public final class Main {
     private Main() { }
@@ -51,6 +51,7 @@ public final class Main {
             case "stream" -> Streams.run(rest[0], rest[1], rest[2]);
             case "settings" -> System.out.println(Lines.JSON.writeValueAsString(settings()));
             case "start" -> Start.run(Arrays.asList(rest));
+            case "tools" -> Tools.serve();
             case "apply" -> Apply.run(Arrays.asList(rest));
             case "take" -> {
                 for (String each : rest) System.out.println(takes(each));
@@ -59,7 +60,7 @@ public final class Main {
                 System.err.println("usage: expect CASE... | drive BOOTSTRAP | settings | take NAME=VALUE..."
                     + " | fill BOOTSTRAP TOPIC PARTITIONS RECORDS VALUE_BYTES BATCH CODEC | pass MODE FILE..."
                     + " | append MODE FOLDER RECORDS VALUE_BYTES BATCH_BYTES | records PARTITION_FOLDER... | dump FILE..."
-                    + " | stream BOOTSTRAP TOPIC GROUP | apply BASE64_OF_RECORD... | start LOG_DIR...");
+                    + " | stream BOOTSTRAP TOPIC GROUP | apply BASE64_OF_RECORD... | start LOG_DIR... | tools");
                 System.exit(2);
             }
         }
