@@ -77,7 +77,7 @@ def _edits(one: str, other: str) -> int:
     return row[-1]
 
 
-def taken(out: Path) -> FileExistsError:
+def taken(out: Path | str) -> FileExistsError:
     """Make the error for an output that exists, in the words of the core."""
     reason = f"{os.strerror(errno.EEXIST)}: choose another path for the result, or remove the one that exists"
     return FileExistsError(errno.EEXIST, reason, str(out))

@@ -9,6 +9,7 @@ import re
 import signal
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, NoReturn, Protocol, cast
 
@@ -146,14 +147,15 @@ class Files:
             raise FileExistsError(errno.EEXIST, f"{os.strerror(errno.EEXIST)} (--overwrite replaces it)", str(target))
         beside = target.beside() if isinstance(target, StoreTarget) else _beside(target)
         # An upload has names and texts of its own.
-        named = beside if isinstance(target, StoreTarget) else target
+        is_temporary = isinstance(target, StoreTarget)
+        named = partial(_named, beside if isinstance(target, StoreTarget) else target, is_temporary=is_temporary)
         rows = 0
         try:
-            with _named(named):
+            with named():
                 writer = self._open(beside, schema)
             try:
                 for batch in batches:
-                    with _named(named):
+                    with named():
                         writer.write_batch(batch)
                     rows += batch.num_rows
             except BaseException:
@@ -161,7 +163,7 @@ class Files:
                 with contextlib.suppress(Exception):
                     writer.close()
                 raise
-            with _named(named):
+            with named():
                 writer.close()
             self._publish(beside, target)
         except BaseException:
@@ -210,14 +212,20 @@ def _beside(target: Path) -> Path:
 # Python opens the files: pyarrow does not accept paths that are not UTF-8.
 
 
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
 @contextlib.contextmanager
-def _named(target: Path) -> Iterator[None]:
+def _named(target: Path, *, is_temporary: bool = False) -> Iterator[None]:
     """Report an error with the name that the user gave, in the system's words."""
     try:
         yield
     except OSError as error:
         number = error.errno or errno.EIO
-        raise OSError(number, os.strerror(number), str(target)) from error
+        said = os.strerror(number)
+        if is_temporary and number in _NO_ROOM:
+            said += " for the file that is to be uploaded; set TMPDIR to a folder with more room"
+        raise OSError(number, said, str(target)) from error
 
 
 # Columns whose values differ little from one row to the next, and columns in which hardly any value repeats: Parquet

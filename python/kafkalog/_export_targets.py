@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kafkalog.storage import Storage
+    from kafkalog.storage._clients import ObjectTuple
 
 _META = "meta.properties"
 _ERRNOS = {"missing": errno.ENOENT, "denied": errno.EACCES}
@@ -46,6 +47,24 @@ class StoreTarget:
     def exists(self) -> bool:
         """Report whether there is an object of that key."""
         return self._stat(self._place.key) is not None
+
+    @property
+    def place(self) -> Storage:
+        """Where it is."""
+        return self._place
+
+    def size(self) -> int:
+        """Return the length of the object, 0 if there is none."""
+        found = self._stat(self._place.key)
+        return 0 if found is None else found[1]
+
+    def has_objects(self) -> bool:
+        """Report whether there is anything below it."""
+        try:
+            objects, folders, _ = patiently(lambda: self._place.list(f"{self._place.key}/", recursive=False))
+        except OSError as error:
+            self._fail(error)
+        return bool(objects or folders)
 
     def is_dir(self) -> bool:
         """Report whether it is a folder: nothing is one before it holds an object."""
@@ -79,7 +98,7 @@ class StoreTarget:
                 log_dir = f"{self._place.root}/{above}"
                 raise ValueError(f"{url}: the output would lie in the log dir {log_dir}; choose a place outside of it")
 
-    def _stat(self, key: str) -> object:
+    def _stat(self, key: str) -> ObjectTuple | None:
         try:
             return patiently(lambda: self._place.stat(key))
         except OSError as error:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -159,6 +162,34 @@ def test_other_clients(tmp_path: Path) -> None:
     assert pa_fs.LocalFileSystem().get_file_info(str(tmp_path / "orders.csv")).size > 0
 
 
-def test_on_spark_a_url_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["export", str(DATA), "s3://bkt/out", "--spark", "local[1]"]) == 2
-    assert "s3://bkt/out is a URL" in capsys.readouterr().err
+_FULL = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+from kafkalog.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_no_room_for_what_is_made_says_what_to_do(server: S3Server, words: list[str], tmp_path: Path) -> None:
+    command = ["export", str(DATA), "s3://bkt/large.parquet", "-t", "orders", "--compression", "none", *words]
+    done = subprocess.run([sys.executable, "-c", _FULL, *command], check=False, capture_output=True, text=True)
+    assert done.returncode == 3
+    assert "set TMPDIR to a folder with more room" in done.stderr
+    assert str(tmp_path / "made") in done.stderr
+    assert not list((tmp_path / "made").iterdir())
+    assert "large.parquet" not in server.objects
+
+
+def test_of_two_exports_to_one_url_the_last_one_wins(server: S3Server, words: list[str]) -> None:
+    """Each is whole: at no time is there a mixture of both."""
+    commands = [
+        ["export", str(DATA), "s3://bkt/one.jsonl", "-t", topic, "--overwrite", *words]
+        for topic in ("orders", "events")
+    ]
+    wholes = []
+    for command in commands:
+        assert main(command) == 0
+        wholes.append(server.objects.pop("one.jsonl"))
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(main, commands)) == [0, 0]
+    assert server.objects["one.jsonl"] in wholes

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import pickle
+import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import corpus
 import kafkalog
+import kafkalog.spark
 import tiered_cases
 from kafkalog.spark.planner import plan_splits
 from kafkalog.spark.read_split import read_split
@@ -176,3 +180,58 @@ def test_options_of_a_tier() -> None:
         parse({"path": str(LOCAL), "remote": str(LOCAL), "remoteLayout": "other"})
     with pytest.raises(ValueError, match="a stream reads local log dirs; read a store in batches"):
         parse({"path": "memory://L"}, "stream")
+
+
+def test_an_export_to_a_store(spark: SparkSession, server: S3Server, tmp_path: Path) -> None:
+    """Files of tasks, and at last the object that says that all are there; nothing of an export that fails."""
+    names = ("aws_region", "aws_endpoint_url", "aws_allow_http", "aws_virtual_hosted_style_request")
+    given: dict[str, Any] = {f"storage.{each}": server.storage_options[each] for each in names}
+    given |= {"storage.aws_skip_signature": "true", "subscribe": "orders,events", "splitBytes": "50k"}
+    for source in (str(LOCAL), "s3://bkt/L"):
+        out = f"s3://bkt/{len(source)}/out"
+        done = kafkalog.spark.export(spark, source, out, "parquet", **given)
+        written = {key: data for key, data in server.objects.items() if key.startswith(f"{len(source)}/out/")}
+        parts = {key.rpartition("/")[2]: data for key, data in written.items() if not key.endswith("_SUCCESS")}
+        assert sorted(parts) == [f"part-{number:05d}.parquet" for number in range(done["tasks"])]
+        assert done["files"] == done["tasks"] == len(written) - 1 > 1
+        assert done["bytes"] == sum(map(len, parts.values()))
+        tables = [pq.read_table(pa.BufferReader(data)) for _, data in sorted(parts.items())]
+        rows = pa.concat_tables(tables).sort_by([("topic", "ascending"), ("offset", "ascending")])
+        local = kafkalog.read_table(LOCAL, ["orders", "events"]).sort_by(
+            [("topic", "ascending"), ("offset", "ascending")]
+        )
+        assert rows["value"].to_pylist() == local["value"].to_pylist()
+        assert rows.num_rows == done["rows"]
+        with pytest.raises(FileExistsError, match="choose another path"):
+            kafkalog.spark.export(spark, source, out, "parquet", **given)
+    with pytest.raises(ValueError, match="the output would lie in"):
+        kafkalog.spark.export(spark, str(LOCAL), "s3://bkt/L/out", "parquet", **given)
+    with pytest.raises(ValueError, match="is a secret"):
+        kafkalog.spark.export(spark, str(LOCAL), "s3://bkt/x", **{**given, "storage.aws_secret_access_key": SECRET})
+    shutil.copytree(LOCAL, tmp_path / "bad")
+    log = next((tmp_path / "bad" / "orders-0").glob("*.log"))
+    data = bytearray(log.read_bytes())
+    data[len(data) // 2] ^= 0x55
+    log.write_bytes(data)
+    with pytest.raises(kafkalog.CorruptRecordError, match=log.name):
+        kafkalog.spark.export(spark, str(tmp_path / "bad"), "s3://bkt/bad", **given)
+    assert "bad/_SUCCESS" not in server.objects
+
+
+def test_totals_count_requests_of_a_store(spark: SparkSession, server: S3Server) -> None:
+    names = ("aws_region", "aws_endpoint_url", "aws_allow_http", "aws_virtual_hosted_style_request")
+    given: dict[str, Any] = {f"storage.{each}": server.storage_options[each] for each in names}
+    given |= {"storage.aws_skip_signature": "true", "subscribe": "orders"}
+    for path, more in (("s3://bkt/L", given), (str(LOCAL), {"subscribe": "orders"})):
+        done = kafkalog.spark.totals(spark)
+        server.reset()
+        count = kafkalog.spark.count(spark, path, metrics=done, **more)
+        assert done.value["records"] == count == 880
+        if path == str(LOCAL):
+            assert not any(done.value[name] for name in ("requests", "bytes_fetched", "retries", "seconds_waited"))
+            continue
+        # Those of the tasks; the driver's, before them, are of checkpoints and indexes.
+        size = sum(file.stat().st_size for file in (LOCAL / "orders-0").glob("*.log"))
+        assert 0 < done.value["requests"] <= server.counts["GET"]
+        assert size <= done.value["bytes_fetched"] <= server.bytes - server.listed
+        assert done.value["seconds_waited"] > 0

@@ -46,8 +46,9 @@ EPILOG = """\
 OUT is one file if it ends in .parquet, .arrow, .jsonl, .json, .ndjson (all three are JSON lines), .csv or .tsv, or in
 one of the last five and .gz; - is standard output; otherwise it is a folder with one file per partition. A file appears
 under its name when it is complete; in a folder, a partition that cannot be read has no file, and the exit code is 1.
-OUT may be a URL of a store: each file is made in TMPDIR, and uploaded when it is complete. A
-folder that --spark writes holds files of several partitions, and appears when all are complete. In JSON lines, CSV and
+OUT may be a URL of a store: each file is made in TMPDIR, and uploaded when it is complete; of two exports to one URL at
+the same time the last to finish wins. A folder that --spark writes holds files of several partitions, and appears when
+all are complete; in a store, the object _SUCCESS does. In JSON lines, CSV and
 TSV keys and values are base64; with --text they are text, and bytes that are not UTF-8 are null there and base64 in a
 field or column of their own: "value":null,"valueBase64":"/w==". With --decode, keys or values are nested columns in
 Parquet and Arrow, objects in JSON lines, and JSON text in CSV and TSV; --columns takes fields of them: value.amount.
@@ -324,9 +325,13 @@ def _on_spark(arguments: argparse.Namespace, form: str) -> int:
         selection["assign"] = dict.fromkeys(arguments.topic, partitions)
     elif arguments.topic:
         selection["subscribe"] = arguments.topic
+    paths = getattr(arguments, "local_paths", arguments.paths)
+    if arguments.remote is not None:
+        keyring = dict(arguments.remote_key) or None
+        selection |= {"remote": arguments.remote, "remoteLayout": arguments.remote_layout, "keyring": keyring}
     given = {name: value for name, value in selection.items() if value is not None}
     with interruptible():
-        done = export(arguments.spark, list(arguments.paths), arguments.out, form, **given)
+        done = export(arguments.spark, list(paths) or None, arguments.out, form, **given)
     print(f"kafkalog: {done['rows']} records in {done['files']} {form} file(s) in {arguments.out}", file=sys.stderr)
     if ranges := done["metrics"].get("lost", 0):
         skipped = done["metrics"]["bytes_lost"]

@@ -3,6 +3,9 @@
 No record crosses to the JVM: a task returns the names of its files and their numbers of rows. Tasks write into a hidden
 folder beside the target, under names of their attempt. When all tasks have ended, the files that count get their final
 names in a folder that is then renamed to the target.
+
+A store renames nothing. There tasks upload files under their final names, each whole or not at all; attempts at one
+write the same. When all have ended, the object ``_SUCCESS`` says so, as Spark's own output does.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import glob
 import json
 import os
+import re
 import shutil
 import sys
 import uuid
@@ -22,17 +26,22 @@ from typing import TYPE_CHECKING, Any
 from kafkalog import _arguments, _core, _places, errors
 from kafkalog._atomic_files import read_small, regular
 from kafkalog._export_files import SUFFIXES, Files, check_types
+from kafkalog._export_targets import StoreTarget
 from kafkalog._renamed import renamed
 from kafkalog._typed_values import json_columns
 from kafkalog.spark.map_in_arrow import with_read_options
+from kafkalog.spark.source_options import PlaceOpener
+from kafkalog.storage._urls import is_url
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, Row, SparkSession
 
     from kafkalog.spark.map_in_arrow import Splits
+    from kafkalog.spark.source_options import SourceOptions
+    from kafkalog.storage import Storage
 
 FORMATS = tuple(SUFFIXES)
 # Locked by the driver while it lives.
@@ -40,6 +49,8 @@ _LOCK = "lock"
 # What a task returns for a split.
 _RESULT = "split int, name string, rows bigint, bytes bigint, metrics string"
 _FAILURE = ".failure"
+_SUCCESS = "_SUCCESS"
+_RAISED = re.compile(rf"^(?:kafkalog\.errors\.)?({'|'.join(errors.__all__)}): (.*)$", re.MULTILINE)
 
 
 @with_read_options
@@ -61,7 +72,8 @@ def export(
     path, **selection
         As for :func:`read`; the default columns are the seven of Spark's Kafka source and ``headers``.
     out : str or PathLike
-        A directory that does not exist yet, on a file system that driver and executors share.
+        A directory that does not exist yet, on a file system that driver and executors share; or a URL of a store below
+        which there is nothing yet. In a store the object ``_SUCCESS``, written last, says that all files are there.
     format : {"parquet", "arrow", "jsonl", "csv"}
         In JSON and CSV keys and values are base64; CSV has no headers.
 
@@ -82,8 +94,6 @@ def export(
         If a task finds damage; the message names the file and the byte. Nothing is written then, as a file may hold
         several partitions; ``on_corrupt="skip"`` exports all but the damaged batches.
     """
-    from pyspark.errors import PySparkException
-
     from kafkalog.spark.columns import rows_schema
     from kafkalog.spark.decoded import lost_schemas
     from kafkalog.spark.interpreter import check_interpreter
@@ -94,8 +104,10 @@ def export(
 
     if format not in FORMATS:
         raise ValueError(f"unknown format {format!r}; use one of {', '.join(FORMATS)}")
-    target = Path(_arguments.local(out))
-    _require_absent(target)
+    target: Path | StoreTarget
+    if not is_url(os.fspath(out)):
+        target = Path(_arguments.local(out))
+        _require_absent(target)
     # To someone who exports all records since a time, a partition without one is not an error.
     defaults: dict[str, Any] = {"startingOffsetsByTimestampStrategy": "latest"}
     with naming_as(selection):
@@ -109,17 +121,19 @@ def export(
         raise ValueError("CSV cannot hold headers; leave the column out, or choose another format")
     with naming_options():
         check_types(format, rows_schema(options))
-    _core.check_output(str(target), _places.on_disk(options.paths))
+    if is_url(os.fspath(out)):
+        target = _checked_target(os.fspath(out), given, options)
+    else:
+        _core.check_output(str(target), _places.on_disk(options.paths))
     with _session(spark) as (session, collect):
         check_interpreter(session)
         splits = plan_splits(options)
-        with _staged(target) as staging:
-            write = partial(_write_splits, str(staging), format, json_columns(options.read))
-            try:
-                written = collect(over_splits(session, splits, write, _RESULT))
-            except PySparkException as error:
-                raise _recorded_failure(staging, error) or error from error
-            _publish(staging, target, {each["name"]: f"part-{each['split']:05d}{SUFFIXES[format]}" for each in written})
+
+        def run(to: str | Storage) -> list[Row]:
+            write = partial(_write_splits, to, format, json_columns(options.read))
+            return collect(over_splits(session, splits, write, _RESULT))
+
+        written = _uploaded(target, run) if isinstance(target, StoreTarget) else _published(target, format, run)
     metrics: dict[str, int] = {}
     for each in written:
         add(metrics, json.loads(each["metrics"]))
@@ -192,23 +206,79 @@ def _publish(staging: Path, target: Path, names: dict[str, str]) -> None:
     complete.rename(target)
 
 
-def _write_splits(staging: str, form: str, json_texts: tuple[str, ...], splits: Splits) -> Iterator[pa.RecordBatch]:
-    """Write a file for each split, and return its name and size."""
+def _checked_target(url: str, given: Mapping[str, Any], options: SourceOptions) -> StoreTarget:
+    """Return a place in a store of which tasks can write, with nothing in it yet, and not among logs."""
+    opener = PlaceOpener(given)
+    opener.open(url)
+    (place,) = opener.stores
+    # Refused now, and not where the plan is sent.
+    place.to_json()
+    target = StoreTarget(place)
+    target.check(options.paths)
+    if target.has_objects() or target.exists():
+        raise _arguments.taken(place.url)
+    return target
+
+
+def _uploaded(target: StoreTarget, run: Callable[[str | Storage], list[Row]]) -> list[Row]:
+    """Have tasks write into a store, and say in it that all files are there."""
+    from pyspark.errors import PySparkException
+
+    try:
+        written = run(target.place)
+    except PySparkException as error:
+        # The text, as Python prints it, is all that comes back.
+        said = _RAISED.search(str(error))
+        raise (error if said is None else getattr(errors, said[1])(said[2])) from error
+    mark = target / _SUCCESS
+    empty = mark.beside()
+    try:
+        mark.upload(empty)
+    finally:
+        empty.unlink()
+    return written
+
+
+def _published(target: Path, form: str, run: Callable[[str | Storage], list[Row]]) -> list[Row]:
+    """Have tasks write into a hidden folder, which gets the name of the target when all have ended."""
+    from pyspark.errors import PySparkException
+
+    with _staged(target) as staging:
+        try:
+            written = run(str(staging))
+        except PySparkException as error:
+            raise _recorded_failure(staging, error) or error from error
+        _publish(staging, target, {each["name"]: _part_name(each["split"], form) for each in written})
+    return written
+
+
+def _part_name(number: int, form: str) -> str:
+    return f"part-{number:05d}{SUFFIXES[form]}"
+
+
+def _write_splits(
+    to: str | Storage, form: str, json_texts: tuple[str, ...], splits: Splits
+) -> Iterator[pa.RecordBatch]:
+    """Write a file for each split, into the staging folder or a store, and return its name and size."""
     import pyarrow as pa
 
     from kafkalog.spark.read_split import read_split, split_schema
 
     for number, split in splits:
-        files = Files(form, overwrite=False, text=False, json=json_texts)
-        file = Path(staging) / f"{uuid.uuid4().hex}{SUFFIXES[form]}"
+        # An attempt in a store may find the file of another one.
+        files = Files(form, overwrite=not isinstance(to, str), text=False, json=json_texts)
+        staged = f"{uuid.uuid4().hex}{SUFFIXES[form]}"
+        file = Path(to) / staged if isinstance(to, str) else StoreTarget(to) / _part_name(number, form)
         metrics: dict[str, int] = {}
         try:
             count = files.write(file, split_schema(split), read_split(split, report=metrics.update))
         except Exception as error:
-            _record_failure(file.with_suffix(_FAILURE), error)
+            if isinstance(file, Path):
+                _record_failure(file.with_suffix(_FAILURE), error)
             raise
+        size = file.stat().st_size if isinstance(file, Path) else file.size()
         columns: list[pa.Array[Any]] = [pa.array([number], pa.int32()), pa.array([file.name])]
-        columns += [pa.array([count], pa.int64()), pa.array([file.stat().st_size], pa.int64())]
+        columns += [pa.array([count], pa.int64()), pa.array([size], pa.int64())]
         columns += [pa.array([json.dumps(metrics)])]
         yield pa.RecordBatch.from_arrays(columns, names=["split", "name", "rows", "bytes", "metrics"])
 
