@@ -20,6 +20,7 @@ import corpus
 import kafkalog
 from kafkalog import storage
 from kafkalog.cli.main import main
+from kafkalog.storage._clients import azure_authorities
 from kafkalog.storage._options import StorageOptions
 from kafkalog.storage._urls import is_url, parse
 from s3_server import CLIENTS, SECRET, S3Server
@@ -266,3 +267,16 @@ def test_urls(text: str, root: str, key: str) -> None:
 
 def test_local_paths_are_no_urls() -> None:
     assert not any(map(is_url, ("/data", "data/s3://x", "C:/data", "file:///data", "FILE:/data", "a:b", "-")))
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        (None, (None, None)),
+        ("127.0.0.1:10000/acc", ("127.0.0.1:10000", "127.0.0.1:10000")),
+        ("acc.blob.core.windows.net", (".blob.core.windows.net", ".dfs.core.windows.net")),
+        ("acc.blob.core.chinacloudapi.cn", (".blob.core.chinacloudapi.cn", ".dfs.core.chinacloudapi.cn")),
+    ],
+)
+def test_endpoints_of_azure_for_pyarrow(host: str | None, expected: tuple[str | None, str | None]) -> None:
+    assert azure_authorities(host, "acc") == expected

@@ -462,20 +462,35 @@ def _arrow(location: Location, options: StorageOptions) -> Client:
         given = {name: value for name, value in arguments.items() if value is not None}
         return ArrowClient(pa_fs.GcsFileSystem(**given), location.authority, secrets)
     container, account = _container(location, known)
+    blob, dfs = azure_authorities(host, account)
     arguments = {
         "account_key": known.get("account_key"),
         "sas_token": known.get("sas_token"),
         "client_id": known.get("client_id"),
         "client_secret": known.get("client_secret"),
         "tenant_id": known.get("tenant_id"),
-        "blob_storage_authority": host,
+        "blob_storage_authority": blob,
         # Without it the account's own address is called.
-        "dfs_storage_authority": host,
+        "dfs_storage_authority": dfs,
         "blob_storage_scheme": scheme or None,
         "dfs_storage_scheme": scheme or None,
     }
     given = {name: value for name, value in arguments.items() if value is not None}
     return ArrowClient(pa_fs.AzureFileSystem(account, **given), container, secrets)
+
+
+def azure_authorities(host: str | None, account: str) -> tuple[str | None, str | None]:
+    """Return the hosts of pyarrow's two services for the endpoint of an account, to which pyarrow adds the account.
+
+    It is in the host of ``account.blob.core.windows.net``, and in the path of an emulator's ``127.0.0.1:1/account``.
+    """
+    if host is None:
+        return None, None
+    host = host.partition("/")[0]
+    if not host.startswith(f"{account}."):
+        return host, host
+    service = host.removeprefix(account)
+    return service, service.replace(".blob.", ".dfs.", 1)
 
 
 def _region(bucket: str) -> str:
