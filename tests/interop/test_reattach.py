@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from interop.broker import Witness
     from interop.mount import Row
-    from kafkalog.rescue.model import RescueReport
+    from kafkalog.rescue.model import Choice, RescueReport
+    from tiered_cases import TieredCase
 
 pytestmark = [pytest.mark.interop, pytest.mark.full, pytest.mark.timeout(400)]
 
@@ -171,50 +172,56 @@ def test_a_cluster_is_gone_and_its_tier_serves_again(witness: Witness, tmp_path:
             assert complaints(broker, f"{topic}-0") == []
 
 
+def of_cut_transactions(case: TieredCase, out: Path, choice: Choice) -> set[int]:
+    """Return the offsets of transactions that have no end in the tier, which are aborted."""
+    first = {each.producer_id: each.first_offset for each in choice.aborted}
+    table = kafkalog.read_table(
+        out, choice.topic, partitions=choice.partition, columns=["offset", "producerId"], **case.remote
+    )
+    return {row["offset"] for row in table.to_pylist() if row["offset"] >= first.get(row["producerId"], 1 << 62)}
+
+
+def as_text(row: Row) -> tuple[int, int, str | None, str | None]:
+    return row.offset, row.timestamp, tiered_cases.text(row.key), tiered_cases.text(row.value)
+
+
 def test_tiers_of_all_kinds_are_served(witness: Witness, tmp_path: Path) -> None:
     """Several epochs, lost histories, interrupted copies, transactions; a segment is missing in the middle."""
     tier = tmp_path / "tier"
-    cases = [
-        tiered_cases.unpack(name, tmp_path / name)
-        for name in tiered_cases.NAMES
-        if not name.startswith(("aiven", "deleted"))
-    ]
-    for case in cases:
-        shutil.copytree(case.tier, tier, dirs_exist_ok=True)
-    folder = next((tier / "kafka-tiered-storage").glob("moved-0-*"))
+    names = [name for name in tiered_cases.NAMES if not name.startswith(("aiven", "deleted"))]
+    cases = [tiered_cases.unpack(name, tmp_path / name) for name in names]
+    folder = next((tmp_path / "lineage/tier/kafka-tiered-storage").glob("moved-0-*"))
     gap = sorted(folder.glob("*.log"))[5]
     for file in folder.glob(f"{gap.stem}.*"):
         file.unlink()
+    for case in cases:
+        shutil.copytree(case.tier, tier, dirs_exist_ok=True)
+    checked = []
     with reattached(witness, tmp_path, tier) as (broker, report):
         choices = {(each.topic, each.partition): each for each in report.plan.choices if each.remote}
-        checked = set()
-        for case in cases:
-            for topic, partition in case.partitions():
-                if (topic, partition) not in choices:
+        for case, place in [(each, place) for each in cases for place in each.partitions() if place in choices]:
+            choice = choices[place]
+            lost = {offset for first, end in choice.lost for offset in range(first, end)}
+            assert bool(lost) == (choice.topic == "moved")
+            cut = of_cut_transactions(case, tmp_path / "rescued", choice)
+            for isolation, kind in zip(ISOLATIONS, ("uncommitted", "committed"), strict=True):
+                expected = case.rows(*place, kind)
+                if expected is None:
                     continue
-                choice = choices[topic, partition]
-                undecided = [
-                    each.first_offset
-                    for each in report.plan.open_transactions
-                    if (each.topic, each.partition) == (topic, partition)
+                left_out = lost | cut if kind == "committed" else lost
+                kept = [
+                    (row["offset"], row["timestamp"], row["key"], row["value"])
+                    for row in expected
+                    if row["offset"] < choice.local_start_offset and row["offset"] not in left_out
                 ]
-                lost = {offset for first, end in choice.lost for offset in range(first, end)}
-                assert bool(lost) == (topic == "moved")
-                for isolation, kind in zip(ISOLATIONS, ("uncommitted", "committed"), strict=True):
-                    expected = case.rows(topic, partition, kind)
-                    if expected is None or (undecided and kind == "committed"):
-                        continue
-                    end = choice.log_end_offset
-                    kept = [row for row in expected if row["offset"] < end and row["offset"] not in lost]
-                    found = consumed(broker, topic, partition, isolation)
-                    # The tier alone does not tell which records were deleted from its first segment.
-                    mine = [row for row in found if row.offset >= case.offsets(topic, partition)["earliest"]]
-                    assert [
-                        (row.offset, row.timestamp, tiered_cases.text(row.key), tiered_cases.text(row.value))
-                        for row in mine
-                    ] == [(row["offset"], row["timestamp"], row["key"], row["value"]) for row in kept], (
-                        topic,
-                        isolation,
-                    )
-                    checked.add((case.name, topic, isolation))
-        assert len(checked) > 6
+                # The tier alone does not tell which records were deleted from its first segment.
+                least = case.offsets(*place)["earliest"]
+                found = [as_text(row) for row in consumed(broker, *place, isolation) if row.offset >= least]
+                assert found == kept, (place, isolation)
+                checked.append((place, kind, bool(cut)))
+            # Nothing is open any more: a committed read gives what is new.
+            (offset,) = broker.driver.ask("produce", topic=place[0], partition=place[1], records=records(1, 0))
+            assert offset == choice.log_end_offset
+            assert consumed(broker, *place, "read_committed")[-1].offset == offset
+    assert len(checked) > 6
+    assert {(kind, is_cut) for _, kind, is_cut in checked} >= {("committed", False), ("committed", True)}

@@ -69,11 +69,28 @@ def started(log_dir: Path) -> dict[str, tuple[Any, ...]]:
     }
 
 
+def check_committed(case: TieredCase, out: Path, choice: Choice) -> None:
+    """Committed rows are those that consumers got, but for transactions that have no end in the tier."""
+    wanted = case.rows(choice.topic, choice.partition, "committed")
+    if wanted is None:
+        return
+    place = {"topics": choice.topic, "partitions": choice.partition, **case.remote}
+    first = {each.producer_id: each.first_offset for each in choice.aborted}
+    columns = ["offset", "producerId", "isTransactional"]
+    every = kafkalog.read_table(out, columns=columns, **place).to_pylist()
+    cut = {row["offset"] for row in every if row["offset"] >= first.get(row["producerId"], 1 << 62)}
+    assert bool(cut) == bool(choice.aborted)
+    assert all(row["isTransactional"] for row in every if row["offset"] in cut)
+    found = kafkalog.read_table(out, columns=COLUMNS, isolation_level="read_committed", **place)
+    kept = [row for row in expected_rows(wanted, choice.local_start_offset) if row["offset"] not in cut]
+    assert rows_of(found) == kept
+
+
 def check_alone(case: TieredCase, out: Path) -> None:
     """Facts of each segment are those that the broker wrote, and the rows are those of consumers, up to the end."""
     report = kafkalog.rescue(None, out, **case.remote)
     assert not report.is_complete
-    assert codes(report, "error") == {"no-metadata", "topic-from-tier", "tier-only"}
+    assert codes(report, "error") - {"transaction-cut"} == {"no-metadata", "topic-from-tier", "tier-only"}
     truth, mine = started(case.data), started(out)
     assert mine
     known = {place: value for place, value in truth.items() if place in mine}
@@ -92,12 +109,15 @@ def check_alone(case: TieredCase, out: Path) -> None:
         wanted = case.rows(topic, partition, "uncommitted")
         if choice is None or wanted is None or answers["latest_tiered"] < 0:
             continue
-        assert answers["latest_tiered"] < choice.log_end_offset <= answers["latest"]
+        # What follows the tier are the ends of its transactions.
+        end = choice.local_start_offset
+        assert answers["latest_tiered"] < end <= answers["latest"]
         log = kafkalog.PartitionLog(out / f"{topic}-{partition}")
         assert (log.log_end_offset, len(log.segments)) == (choice.log_end_offset, 1)
         table = kafkalog.read_table(out, topic, partitions=partition, columns=COLUMNS, **case.remote)
         found = [row for row in rows_of(table) if row["offset"] >= answers["earliest"]]
-        assert found == expected_rows(wanted, choice.log_end_offset), (topic, partition)
+        assert found == expected_rows(wanted, end), (topic, partition)
+        check_committed(case, out, choice)
         checked += 1
     assert checked
     assert [row for row in kafkalog.verify(out).to_pylist() if row["severity"] == "error"] == []
@@ -208,6 +228,34 @@ def test_what_is_written(tmp_path: Path) -> None:
     assert {value["brokerId"] for _, _, value in events(out)} == {7}
     kinds = [kind for _, kind, _ in events(out)]
     assert len(kinds) == 2 * sum(len(each.remote) for each in attached(report).values())
+
+
+def test_a_transaction_without_an_end_is_aborted(tmp_path: Path) -> None:
+    """A marker for each ends them, as the index of aborted transactions and a broker's loading say."""
+    case, out = golden("txn", tmp_path), tmp_path / "out"
+    report = kafkalog.rescue(None, out, remote=case.tier)
+    choice = attached(report)["txn-mixed", 0]
+    firsts = [each.first_offset for each in choice.aborted]
+    assert len(firsts) > 1
+    assert firsts == sorted(firsts)
+    cut = [each for each in report.plan.findings if each.code == "transaction-cut"]
+    assert [(each.severity, each.topic) for each in cut] == [("error", "txn-mixed")] * len(firsts)
+    first = choice.local_start_offset
+    folder = out / "txn-mixed-0"
+    columns = ["offset", "producerId", "producerEpoch", "controlType", "partitionLeaderEpoch"]
+    markers = kafkalog.read_table(folder, columns=columns, include_control=True).to_pylist()
+    assert [tuple(row.values()) for row in markers] == [
+        (first + n, each.producer_id, each.producer_epoch, "ABORT", 0) for n, each in enumerate(choice.aborted)
+    ]
+    index = kafkalog.TransactionIndex(folder / f"{first:020}.txnindex")
+    entries = [index.entry(n) for n in range(len(index))]
+    assert [(each.producer_id, each.first_offset, each.last_offset) for each in entries] == [
+        (each.producer_id, each.first_offset, first + n) for n, each in enumerate(choice.aborted)
+    ]
+    # Up to the next one that is open.
+    assert [each.last_stable_offset for each in entries] == [*firsts[1:], choice.log_end_offset]
+    assert [each.name for each in folder.glob("*.snapshot")] == [f"{first:020}.snapshot"]
+    assert f"txn-mixed 0 {choice.log_end_offset}" in checkpoint(out / "recovery-point-offset-checkpoint")
 
 
 def test_no_key_is_needed_for_an_encrypted_tier(tmp_path: Path) -> None:

@@ -234,6 +234,22 @@ class Divergence:
 
 
 @dataclass(frozen=True)
+class OpenTransaction:
+    """A transaction without an end in a partition; ``transactional_id`` is None where no coordinator's log has it.
+
+    ``coordinator_epoch`` is that of the producer's last marker; -1 if it is not known.
+    """
+
+    topic: str
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    first_offset: int
+    transactional_id: str | None
+    coordinator_epoch: int = -1
+
+
+@dataclass(frozen=True)
 class Choice:
     """Decision about one partition.
 
@@ -263,6 +279,9 @@ class Choice:
     remote : tuple of RemoteCopy
         Segments in tiered storage, in offset order: what the partition has before ``local_start_offset``, and perhaps
         the same offsets as its first pieces.
+    aborted : tuple of OpenTransaction
+        Transactions without an end in the tier, which alone has the partition. Each is aborted by a marker at the end
+        of the log.
     """
 
     topic: str
@@ -280,6 +299,7 @@ class Choice:
     spliced: tuple[tuple[int, int], ...] = ()
     divergences: tuple[Divergence, ...] = ()
     remote: tuple[RemoteCopy, ...] = ()
+    aborted: tuple[OpenTransaction, ...] = ()
 
     @property
     def last_epoch(self) -> int:
@@ -291,7 +311,7 @@ class Choice:
         """The first offset that is written; those before it are in tiered storage."""
         if self.pieces:
             return self.pieces[0].first_offset
-        return self.log_end_offset if self.remote else self.log_start_offset
+        return self.log_end_offset - len(self.aborted) if self.remote else self.log_start_offset
 
 
 @dataclass(frozen=True)
@@ -353,18 +373,6 @@ class GroupOffset:
 
 
 @dataclass(frozen=True)
-class OpenTransaction:
-    """A transaction without an end in a partition; ``transactional_id`` is None where no coordinator's log has it."""
-
-    topic: str
-    partition: int
-    producer_id: int
-    producer_epoch: int
-    first_offset: int
-    transactional_id: str | None
-
-
-@dataclass(frozen=True)
 class Finding:
     """One thing that the user should know.
 
@@ -411,8 +419,7 @@ class RescuePlan:
     group_offsets : tuple of GroupOffset
         Committed offsets that have to be lowered.
     open_transactions : tuple of OpenTransaction
-        Transactions without an end. The new cluster's coordinator will abort them, but for those that end in a segment
-        which was not copied to the tier (``hanging-transaction``).
+        Transactions that the new cluster's coordinator will abort.
     findings : tuple of Finding
         The worst first.
     tier : RemoteTier or None

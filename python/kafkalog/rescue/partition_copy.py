@@ -12,6 +12,8 @@ import filecmp
 import itertools
 import os
 import sys
+import tempfile
+import time
 from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +22,9 @@ from kafkalog import _core
 from kafkalog._atomic_files import regular, replace, sync_folder
 from kafkalog.config import LogConfig
 from kafkalog.errors import CorruptRecordError
+from kafkalog.index import TransactionIndex
 from kafkalog.log import PartitionLog
+from kafkalog.rescue.abort_markers import abort_markers
 from kafkalog.writer import LogWriter, Record
 
 if TYPE_CHECKING:
@@ -67,6 +71,7 @@ def write_partition(
             writer.truncate_fully(first)
         for piece in choice.pieces:
             _append(writer, piece, progress)
+        _append_markers(writer, choice)
         if choice.pieces and writer.log_end_offset < choice.log_end_offset:
             raise CorruptRecordError(
                 f"{choice.pieces[-1].replica.path}: offset {writer.log_end_offset}: expected batches up to offset "
@@ -85,13 +90,49 @@ def write_partition(
         left.unlink()
     _write_epochs(folder, choice, end)
     if snapshot is not None:
-        (folder / f"{end:020}.snapshot").write_bytes(snapshot)
+        _write_producers(folder, choice, snapshot)
     if link:
         _share(folder, choice)
     size = sum(segment.size for segment in PartitionLog(folder).segments)
     sync_folder(folder)
     folder.rename(target / name)
     return size
+
+
+def _append_markers(writer: LogWriter, choice: Choice) -> None:
+    """Append what ends the transactions that have no end, as ``kafka-transactions abort`` would."""
+    if not choice.aborted:
+        return
+    if writer.log_end_offset > choice.local_start_offset:
+        # Of an append that a kill has cut.
+        writer.truncate(choice.local_start_offset)
+    now = time.time_ns() // 1_000_000
+    markers = abort_markers(choice.aborted, choice.local_start_offset, max(choice.leader_epochs)[0], now)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / f"{choice.topic}-{choice.partition}"
+        folder.mkdir()
+        (folder / f"{choice.local_start_offset:020}.log").write_bytes(markers)
+        writer.append_batches(str(folder))
+
+
+def _write_producers(folder: Path, choice: Choice, snapshot: bytes) -> None:
+    """Write the state of producers at the end of the tier, and the index of the transactions that are aborted after it.
+
+    A broker that loads the log applies the markers to that state; what the writer knew began with the markers.
+    """
+    first = choice.local_start_offset
+    for made in folder.glob("*.snapshot"):
+        made.unlink()
+    (folder / f"{first:020}.snapshot").write_bytes(snapshot)
+    if choice.aborted:
+        path = folder / f"{first:020}.txnindex"
+        path.unlink(missing_ok=True)
+        with TransactionIndex(path, writable=True) as index:
+            for n, each in enumerate(choice.aborted):
+                # ProducerStateManager.lastStableOffset: up to the next one that is open
+                left = [other.first_offset for other in choice.aborted[n + 1 :]]
+                stable = min(left, default=first + n + 1)
+                index.append(each.producer_id, each.first_offset, first + n, stable)
 
 
 def _append_records(writer: LogWriter, choice: Choice, records: Sequence[Record]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kafkalog import _arguments, _core
@@ -79,8 +80,8 @@ def plan_rescue(
     findings += about
     if tier is not None:
         highest, cut = tier.producers(choices)
-        transactions += cut
-        findings += [*tier.findings(), *(_hanging(each) for each in cut)]
+        choices = [_with_aborted(each, cut) for each in choices]
+        findings += [*tier.findings(), *(_cut(each) for each in cut)]
         attached = tier.facts(image, highest)
     findings += [Finding("warning", "transactions-unknown", each) for each in _undecoded(choices)]
     return RescuePlan(
@@ -96,12 +97,21 @@ def plan_rescue(
     )
 
 
-def _hanging(each: OpenTransaction) -> Finding:
+def _with_aborted(choice: Choice, cut: Iterable[OpenTransaction]) -> Choice:
+    """Return a choice with markers for the transactions that have no end in the tier."""
+    mine = [each for each in cut if (each.topic, each.partition) == (choice.topic, choice.partition)]
+    if not mine:
+        return choice
+    aborted = tuple(sorted(mine, key=lambda each: each.first_offset))
+    return replace(choice, aborted=aborted, log_end_offset=choice.log_end_offset + len(aborted))
+
+
+def _cut(each: OpenTransaction) -> Finding:
     text = (
-        f"producer {each.producer_id} has an open transaction from offset {each.first_offset} on, whose end was not "
-        "copied to the tier: end it with kafka-transactions abort"
+        f"the transaction of producer {each.producer_id} from offset {each.first_offset} on is aborted: its end was "
+        "not copied to the tier"
     )
-    return Finding("warning", "hanging-transaction", text, None, each.topic, each.partition)
+    return Finding("error", "transaction-cut", text, None, each.topic, each.partition)
 
 
 def by_severity(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -301,12 +301,13 @@ class DeadTier:
             if not folders:
                 return -1, []
             # What is damaged, a broker removes.
-            producers = pa.table(_core.table_producers(folders)[0])
+            names = ["topic", "partition", "producerId", "coordinatorEpoch"]
+            producers = pa.table(_core.table_producers(folders)[0]).select(names).to_pylist()
             # Not its times: a datetime ends with the year 9999.
             columns = ["topic", "partition", "producerId", "producerEpoch", "firstOffset"]
             transactions = pa.table(_core.table_open_transactions(folders)[0]).select(columns)
-        ids = [each for each in producers["producerId"].to_pylist() if each is not None]
-        return max(ids, default=-1), [
+        epochs = {(row["topic"], row["partition"], row["producerId"]): row["coordinatorEpoch"] for row in producers}
+        return max((row["producerId"] for row in producers), default=-1), [
             OpenTransaction(
                 topic=row["topic"],
                 partition=row["partition"],
@@ -314,6 +315,7 @@ class DeadTier:
                 producer_epoch=row["producerEpoch"],
                 first_offset=row["firstOffset"],
                 transactional_id=None,
+                coordinator_epoch=epochs[row["topic"], row["partition"], row["producerId"]],
             )
             for row in transactions.to_pylist()
         ]
