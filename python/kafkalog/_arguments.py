@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import operator
 import os
+import re
 from collections.abc import Iterable, Mapping
 from itertools import takewhile
 from pathlib import Path
@@ -28,6 +29,8 @@ LATEST = -1
 MAX_THREADS = 1024
 INT32_MAX = (1 << 31) - 1
 INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
+# Topic.validate
+TOPIC_NAME = re.compile(r"(?!\.{1,2}\Z)[a-zA-Z0-9._-]{1,249}")
 
 
 def choose(option: str, given: str, valid: Sequence[_T]) -> _T:

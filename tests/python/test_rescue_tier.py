@@ -505,6 +505,20 @@ def test_refusals(tmp_path: Path) -> None:
         kafkalog.rescue(None, case.tier / "out", remote=case.tier)
 
 
+def test_objects_with_names_of_no_partition(tmp_path: Path) -> None:
+    """Whoever can write into a bucket can name objects: they make no folders, and no billions of partitions."""
+    case = golden("lineage", tmp_path)
+    folder = folder_of(case.tier, "moved")
+    names = {"mo ved": 0, "..": 0, "moved": 2_000_000_000, "diverged": 1 << 17}
+    for n, (topic, number) in enumerate(names.items()):
+        shutil.copytree(folder, folder.with_name(f"{topic}-{number}-{MOVED[:-2]}{n}w"))
+    report = kafkalog.rescue(None, tmp_path / "out", remote=case.tier)
+    assert attached(report).keys() == {("moved", 0), ("diverged", 0)}
+    assert len(report.plan.choices) == 52
+    left = {(each.topic, each.partition) for each in report.plan.findings if each.code == "tier-left-out"}
+    assert left >= set(names.items())
+
+
 def test_some_topics(tmp_path: Path) -> None:
     case = golden("lineage", tmp_path)
     report = kafkalog.rescue(None, tmp_path / "out", remote=case.tier, topics="moved")

@@ -17,6 +17,7 @@ import shlex
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from kafkalog._arguments import TOPIC_NAME
 from kafkalog.metadata.comments import Remainder, origin, plain
 from kafkalog.metadata.shell_text import (
     FINISH,
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
     from kafkalog.metadata.cluster import Acl, Cluster, Group, Quota, ScramUser, Settings, Topic
 
-_TOPIC_NAME = re.compile(r"(?!\.{1,2}\Z)[a-zA-Z0-9._-]{1,249}")
 # ConfigCommand.validatePropsKey
 _CONFIG_NAME = re.compile(r"[$a-zA-Z0-9._-]+")
 # SecurityUtils.parseKafkaPrincipal
@@ -116,7 +116,7 @@ def _topics(topics: Iterable[Topic], rest: Remainder) -> Iterator[str]:
             settings = ", ".join(f"{name}={value}" for name, value in sorted(topic.configs.items()))
             text = f"{topic.name}: {topic.partitions} partitions{'; ' if settings else ''}{settings}"
             rest.add("internal topics, which brokers create as their own settings say", text)
-        elif not _TOPIC_NAME.fullmatch(topic.name) or topic.partitions < 1:
+        elif not TOPIC_NAME.fullmatch(topic.name) or topic.partitions < 1:
             rest.add("topics without a legal name or without partitions", topic.name)
         else:
             created.append(topic)
@@ -276,7 +276,7 @@ def _groups(cluster: Cluster, rest: Remainder) -> Iterator[str]:
 def _offsets(group: Group, cluster: Cluster, rest: Remainder) -> Iterator[str]:
     for each in group.offsets:
         place = f"{each.topic}-{each.partition} of group {group.name}"
-        if each.partition >= cluster.partitions.get(each.topic, 0) or not _TOPIC_NAME.fullmatch(each.topic):
+        if each.partition >= cluster.partitions.get(each.topic, 0) or not TOPIC_NAME.fullmatch(each.topic):
             rest.add("offsets in partitions that do not exist", place)
             continue
         if each.metadata:

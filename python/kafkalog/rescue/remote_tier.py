@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kafkalog import _core
+from kafkalog import _arguments, _core
 from kafkalog.errors import KafkaLogError
 from kafkalog.rescue.model import Finding, OpenTransaction, RemoteCopy, RemoteTier
 from kafkalog.rescue.remote_metadata import TOPIC, topics_made
@@ -46,6 +46,8 @@ _LAYOUTS: dict[type, str] = {LocalLayout: "local", AivenLayout: "aiven"}
 # LocalTieredStorage keeps all below a folder of this name, in the one of its setting.
 _LOCAL_ROOT = "kafka-tiered-storage"
 _THREADS = 16
+# Numbers come from names of objects, and each up to the highest becomes a partition. A cluster has some 200,000 in all.
+_MAX_PARTITIONS = 1 << 17
 
 
 class DeadLogs(LocalLogs):
@@ -67,6 +69,10 @@ class DeadLogs(LocalLogs):
 
     def why_gone(self, partition: TierPartition) -> str | None:
         """Return why a partition of the tier is none of the cluster's; None if it is one."""
+        if not _arguments.TOPIC_NAME.fullmatch(partition.topic):
+            return "no topic has this name"
+        if partition.partition >= _MAX_PARTITIONS:
+            return f"no topic has {_MAX_PARTITIONS} partitions"
         topic_id = self._ids.get(partition.topic)
         if topic_id is None:
             return "not in the metadata: deleted, or newer than the metadata" if self._is_known else None

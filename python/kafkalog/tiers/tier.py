@@ -185,7 +185,8 @@ class Tier:
     def _newest_id(self, topic: str) -> str:
         """Return the id of the topic of this name that was copied last."""
         if topic not in self._newest:
-            same = [each for each in self.partitions.values() if each.topic == topic]
+            named = [each for each in self.partitions.values() if each.topic == topic]
+            same = [each for each in named if self.local.why_gone(each) is None]
             is_one = len({each.topic_id for each in same}) == 1
             newest = same[0] if is_one else max(same, key=self._newest_time)
             self._newest[topic] = newest.topic_id
