@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kafkalog.rescue.model import Choice, RescueReport
     from tiered_cases import TieredCase
 
-pytestmark = [pytest.mark.interop, pytest.mark.full, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.interop, pytest.mark.full, pytest.mark.timeout(600)]
 
 FAST = {
     "remote.log.manager.task.interval.ms": "300",
@@ -50,7 +50,7 @@ def tiered(tier: Path) -> dict[str, str]:
     }
 
 
-def until(is_so: Callable[[], bool], what: str, seconds: float = 60) -> None:
+def until(is_so: Callable[[], bool], what: str, seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not is_so():
         assert time.monotonic() < deadline, what
@@ -67,13 +67,15 @@ def objects(tier: Path) -> dict[str, tuple[int, int]]:
 
 
 @contextmanager
-def reattached(witness: Witness, home: Path, tier: Path, **options: object) -> Iterator[tuple[Broker, RescueReport]]:
-    """Rescue a tier, and start a broker with the settings that came with it."""
+def reattached(
+    witness: Witness, home: Path, tier: Path, disk: Path | None = None
+) -> Iterator[tuple[Broker, RescueReport]]:
+    """Rescue a tier, perhaps with a disk, and start a broker with the settings that came with it."""
     out = home / "rescued"
     broker = Broker(witness, home / "new", {"log.dirs": str(out)}, server=witness.with_tiered_storage())
     with broker._held:
         addresses = {"controller": f"127.0.0.1:{broker.controller}", "listener": f"127.0.0.1:{broker.port}"}
-        report = kafkalog.rescue(None, out, remote=tier, **addresses, **options)  # type: ignore[arg-type]
+        report = kafkalog.rescue(disk, out, remote=tier, **addresses)
         broker._settings = out / "server.properties"
         with broker._settings.open("a") as settings:
             settings.writelines(f"{name}={value}\n" for name, value in FAST.items())
@@ -225,3 +227,23 @@ def test_tiers_of_all_kinds_are_served(witness: Witness, tmp_path: Path) -> None
             assert consumed(broker, *place, "read_committed")[-1].offset == offset
     assert len(checked) > 6
     assert {(kind, is_cut) for _, kind, is_cut in checked} >= {("committed", False), ("committed", True)}
+
+
+def test_a_disk_and_the_tier_are_served_together(witness: Witness, tmp_path: Path) -> None:
+    """Every row that the old broker gave, from damaged local segments and remote ones; nothing is copied again."""
+    case = tiered_cases.unpack("lineage", tmp_path / "lineage")
+    damaged = min((case.data / "diverged-0").glob("*.log"))
+    damaged.write_bytes(damaged.read_bytes()[:100] + bytes(300) + damaged.read_bytes()[400:])
+    before = objects(case.tier)
+    with reattached(witness, tmp_path, case.tier, case.data) as (broker, report):
+        (damage,) = [each for each in report.plan.findings if each.code == "damaged"]
+        assert (damage.topic, damage.severity) == ("diverged", "warning")
+        assert report.is_complete
+        for topic in ("diverged", "moved"):
+            expected = case.rows(topic, 0, "uncommitted") or []
+            found = [as_text(row) for row in consumed(broker, topic)]
+            assert found == [(row["offset"], row["timestamp"], row["key"], row["value"]) for row in expected]
+            (offset,) = broker.driver.ask("produce", topic=topic, partition=0, records=records(1, 0))
+            assert offset == case.offsets(topic, 0)["latest"]
+        time.sleep(2)
+        assert {key: value for key, value in objects(case.tier).items() if key in before} == before
