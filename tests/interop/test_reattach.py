@@ -74,8 +74,8 @@ def reattached(
     out = home / "rescued"
     broker = Broker(witness, home / "new", {"log.dirs": str(out)}, server=witness.with_tiered_storage())
     with broker._held:
-        addresses = {"controller": f"127.0.0.1:{broker.controller}", "listener": f"127.0.0.1:{broker.port}"}
-        report = kafkalog.rescue(disk, out, remote=tier, **addresses)
+        controller, listener = f"127.0.0.1:{broker.controller}", f"127.0.0.1:{broker.port}"
+        report = kafkalog.rescue(disk, out, remote=tier, controller=controller, listener=listener)
         broker._settings = out / "server.properties"
         with broker._settings.open("a") as settings:
             settings.writelines(f"{name}={value}\n" for name, value in FAST.items())
