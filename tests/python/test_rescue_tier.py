@@ -15,6 +15,7 @@ from kafkalog.cli.main import main
 from kafkalog.errors import UnknownTopicOrPartitionError
 from kafkalog.reader import RecordReader
 from kafkalog.rescue import output, partition_copy
+from s3_server import S3Server
 from tiered_cases import COLUMNS, expected_rows, rows_of
 
 if TYPE_CHECKING:
@@ -268,6 +269,33 @@ def test_no_key_is_needed_for_an_encrypted_tier(tmp_path: Path) -> None:
     settings = (tmp_path / "one/server.properties").read_text()
     assert "remote.log.storage.manager.class.name=io.aiven.kafka.tieredstorage.RemoteStorageManager" in settings
     assert ".pem" not in settings
+
+
+@pytest.mark.parametrize("name", ["lineage", "aiven-txn-fixed"])
+def test_a_tier_in_a_bucket(name: str, tmp_path: Path) -> None:
+    """It gives what a folder gives; nothing is written into it, and no secret into the output or the report."""
+    case = golden(name, tmp_path)
+    server = S3Server()
+    try:
+        server.put_folder(case.tier, "T/")
+        before = dict(server.objects)
+        report = kafkalog.rescue(
+            None, tmp_path / "one", remote=f"s3://{server.bucket}/T", storage_options=server.storage_options
+        )
+        assert server.objects == before
+    finally:
+        server.close()
+    other = kafkalog.rescue(None, tmp_path / "two", remote=case.tier)
+    assert started(tmp_path / "one") == started(tmp_path / "two")
+    assert report.plan.choices == other.plan.choices
+    assert report.plan.tier is not None
+    assert report.plan.tier.name.startswith("s3://")
+    assert report.plan.tier.folder is None
+    written = b"".join(each.read_bytes() for each in (tmp_path / "one").rglob("*") if each.is_file())
+    secret = server.storage_options["aws_secret_access_key"]
+    assert secret not in repr(report) + str(report)
+    assert secret.encode() not in written
+    assert b"rsm.config.dir" not in (tmp_path / "one/server.properties").read_bytes()
 
 
 def folder_of(tier: Path, topic: str) -> Path:
