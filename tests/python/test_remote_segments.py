@@ -11,6 +11,7 @@ import pytest
 import kafkalog
 import tiered_cases
 from kafkalog import _core
+from kafkalog.reader import RecordReader
 from kafkalog.tiers import metadata_log
 
 if TYPE_CHECKING:
@@ -115,6 +116,58 @@ def test_the_tier_alone(case: TieredCase) -> None:
 @pytest.mark.parametrize("each", MORE, ids=lambda each: each.name)
 def test_every_case_without_the_metadata_topic(each: TieredCase, tmp_path: Path) -> None:
     check_withheld(each, each.withheld(tmp_path / "data"))
+
+
+def without_starts(case: TieredCase, to: Path, before: tuple[str, str] | None = None) -> Path:
+    """Return a copy of the log dir whose metadata topic has the newest update of each segment alone (KIP-1266).
+
+    ``before`` has the ids of two segments: the first ended its copy just before the second.
+    """
+    data = case.withheld(to)
+    newest: dict[tuple[int, str], dict[str, Any]] = {}
+    for batch in RecordReader(_core.table_records([str(case.data)], topics=[metadata_log.TOPIC])):
+        for row in batch.select(["partition", "type", "value"]).to_pylist():
+            value = json.loads(row["value"])
+            place = (row["partition"], value["remoteLogSegmentId"]["id"])
+            if row["type"] == UPDATE:
+                newest.pop(place, None)
+                newest[place] = value
+    for partition in range(3):
+        mine = [value for (number, _), value in newest.items() if number == partition]
+        for n, value in enumerate(list(mine)):
+            if before is not None and value["remoteLogSegmentId"]["id"] == before[1]:
+                mine.insert(n, {**value, "remoteLogSegmentId": {**value["remoteLogSegmentId"], "id": before[0]}})
+        encoded = [_core.encode_record(metadata_log.TOPIC, UPDATE, 0, None, json.dumps(value))[1] for value in mine]
+        with kafkalog.LogWriter(data, metadata_log.TOPIC, partition) as writer:
+            writer.append([kafkalog.Record(value=each, key=None) for each in encoded])
+    return data
+
+
+@pytest.mark.parametrize("name", ["lineage", "killed-later", "aiven-lineage-zstd-aes"])
+def test_records_without_their_starts(name: str, tmp_path: Path) -> None:
+    """Manifests or files tell the rest, and the same copies are chosen."""
+    case = golden(name, tmp_path)
+    rows = listed(case, without_starts(case, tmp_path / "compacted"))
+    finished = [each for each in case.segments() if each["state"] == "COPY_SEGMENT_FINISHED"]
+    assert finished
+    for each in finished:
+        row = rows[each["topic_id"], each["partition"], each["segment_id"]]
+        assert (row["source"], row["state"], *facts(row)) == ("metadata", each["state"], *expected_facts(each))
+        assert row["isChosen"] == each["within_leader_epochs"], row
+
+
+def test_the_order_of_copies_without_their_starts(tmp_path: Path) -> None:
+    """A later copy of the same start replaces a longer one, as a broker's cache has it, whatever the files tell."""
+    case = golden("lineage", tmp_path)
+    folder = next((case.tier / "kafka-tiered-storage").glob("moved-0-*"))
+    first, second = sorted(folder.glob("*.log"))[:2]
+    longer = "A" * 22
+    for file in folder.glob(f"{first.stem}.*"):
+        (folder / file.name.replace(first.stem[21:], longer)).write_bytes(file.read_bytes())
+    (folder / f"{first.stem[:21]}{longer}.log").write_bytes(first.read_bytes() + second.read_bytes())
+    rows = listed(case, without_starts(case, tmp_path / "compacted", (longer, first.stem[21:])))
+    chosen = {place[2]: row["isChosen"] for place, row in rows.items() if row["topic"] == "moved"}
+    assert (chosen[longer], chosen[first.stem[21:]], chosen[second.stem[21:]]) == (False, True, True)
 
 
 def golden(name: str, tmp_path: Path) -> TieredCase:

@@ -143,7 +143,10 @@ class Tier:
             if segment.size is not None and size is not None and size != segment.size:
                 segment.fault = Fault("remote-size", f"expected a log of {segment.size} bytes, found {size}")
             if segment.epochs is None:
+                order = segment.order
                 tail.complete(segment, stored, self.layout, self.store)
+                # Records tell the order of copies, even where they do not tell more.
+                segment.order = order if segment.source == "metadata" else segment.order
             return
         if segment.source == "metadata" and segment.start_offset is not None:
             said = (segment.start_offset, segment.end_offset, segment.size)
