@@ -460,7 +460,9 @@ def test_damage_on_a_disk_that_the_tier_has_whole(tmp_path: Path) -> None:
     logs[0].write_bytes(data)
     alone = kafkalog.rescue(case.data, dry_run=True)
     assert any(each.lost for each in alone.plan.choices if each.topic == "diverged")
+    assert [each.topic for each in alone.plan.findings if each.code == "tiered"] == ["diverged", "moved"]
     report = kafkalog.rescue(case.data, tmp_path / "out", remote=case.tier)
+    assert "tiered" not in codes(report)
     choice = attached(report)["diverged", 0]
     assert (choice.lost, choice.pieces[0].first_offset) == ((), choice.local_start_offset)
     assert choice.local_start_offset > int(logs[0].name[:20])

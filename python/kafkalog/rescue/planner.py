@@ -55,24 +55,14 @@ def plan_rescue(
     if unknown:
         known = ", ".join(sorted({each.topic for each in partitions})) or "none"
         named = ", ".join(sorted(unknown))
-        raise UnknownTopicOrPartitionError(f"topics not in the metadata of the disks: {named}; found: {known}")
-    kept = _KEPT if tier is None else _KEPT | {_REMOTE}
-    by_place: dict[tuple[str, int], list[Replica]] = {}
-    for replica in inventory.replicas:
-        by_place.setdefault((replica.topic, replica.partition), []).append(replica)
-    choices, attached = [], None
-    for partition in partitions:
-        if wanted is None or partition.topic in wanted or partition.topic in kept:
-            found = by_place.get((partition.topic, partition.number), [])
-            if tier is None:
-                choice, about = choose(partition, found, inventory.runs)
-            elif partition.topic == _REMOTE and not found:
-                choice, about = nothing(partition, "made from the tier"), []
-            else:
-                choice, about = choose(partition, found, inventory.runs, tier.attached)
-            choices.append(choice)
-            findings += about
+        of = "the metadata of the disks" if tier is None else "the metadata of the disks, nor in the tier"
+        raise UnknownTopicOrPartitionError(f"topics not in {of}: {named}; found: {known}")
+    choices, about = _choices(partitions, inventory, wanted, tier)
+    findings += about
+    attached = None
     findings += [*inventory.findings, *_unknown_folders(inventory, partitions), *_damage(inventory, choices)]
+    if tier is None:
+        findings += _moved_away(image, choices)
     findings += about_settings(image.records, {choice.topic for choice in choices})
     offsets, about = _beyond_ends(choices)
     findings += about
@@ -95,6 +85,30 @@ def plan_rescue(
         findings=by_severity(findings),
         tier=attached,
     )
+
+
+def _choices(
+    partitions: Iterable[Partition], inventory: Inventory, wanted: Iterable[str] | None, tier: DeadTier | None
+) -> tuple[list[Choice], list[Finding]]:
+    """Choose for each partition of the wanted topics, and of those that are always kept."""
+    kept = _KEPT if tier is None else _KEPT | {_REMOTE}
+    by_place: dict[tuple[str, int], list[Replica]] = {}
+    for replica in inventory.replicas:
+        by_place.setdefault((replica.topic, replica.partition), []).append(replica)
+    choices, findings = [], []
+    for partition in partitions:
+        if wanted is not None and partition.topic not in wanted and partition.topic not in kept:
+            continue
+        found = by_place.get((partition.topic, partition.number), [])
+        if tier is None:
+            choice, about = choose(partition, found, inventory.runs)
+        elif partition.topic == _REMOTE and not found:
+            choice, about = nothing(partition, "made from the tier"), []
+        else:
+            choice, about = choose(partition, found, inventory.runs, tier.attached)
+        choices.append(choice)
+        findings += about
+    return choices, findings
 
 
 def _with_aborted(choice: Choice, cut: Iterable[OpenTransaction]) -> Choice:
@@ -160,6 +174,18 @@ def _unknown_folders(inventory: Inventory, partitions: Iterable[Partition]) -> I
                 "or newer than the metadata; left out"
             )
             yield Finding("info", "unknown-partition", text, replica.path, replica.topic, replica.partition)
+
+
+def _moved_away(image: RescueImage, choices: Iterable[Choice]) -> Iterator[Finding]:
+    """Name topics whose lost offsets may be in tiered storage."""
+    tiered = {
+        value["resourceName"]
+        for value in image.values("CONFIG_RECORD")
+        if (value["resourceType"], value["name"], value["value"]) == (TOPIC_CONFIG, "remote.storage.enable", "true")
+    }
+    for topic in sorted({each.topic for each in choices if each.lost or each.replica is None} & tiered):
+        text = "has tiered storage, where what is missing here may be: name it with remote"
+        yield Finding("warning", "tiered", text, None, topic)
 
 
 def _damage(inventory: Inventory, choices: Iterable[Choice]) -> Iterator[Finding]:
