@@ -13,11 +13,13 @@ import socket
 import subprocess
 import tempfile
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from interop.jvm import Jvm
 from interop.maven import SHORT_LIVED_JVM, alone, class_path
 
 if TYPE_CHECKING:
@@ -65,11 +67,18 @@ class Witness:
 
     def run(self, *args: str) -> str:
         """Run one command of the witness and return what it prints."""
-        done = subprocess.run(
-            self.command("witness.Main", *args), capture_output=True, text=True, check=False, timeout=600
-        )
-        assert done.returncode == 0, done.stderr[-3000:]
-        return done.stdout
+        code, out, err = self.jvm().run("witness.Main", *args)
+        assert code == 0, err[-3000:]
+        return out
+
+    def jvm(self) -> Jvm:
+        """The JVM that this process has for it."""
+        return _jvm(self)
+
+
+@cache
+def _jvm(witness: Witness) -> Jvm:
+    return Jvm(witness.command("witness.Main", "tools"))
 
 
 @contextmanager
@@ -89,46 +98,32 @@ def held_ports(count: int) -> Iterator[list[int]]:
 class Driver:
     """The Java client of one broker: ``ask("create", topic=..., ...)``."""
 
-    def __init__(self, witness: Witness, bootstrap: str, errors: Path) -> None:
+    def __init__(self, witness: Witness, bootstrap: str) -> None:
         """Start the client, which then connects."""
-        self._errors = errors.open("ab")
-        self._process = subprocess.Popen(
-            witness.command("witness.Main", "drive", bootstrap),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            text=True,
-        )
+        self._socket = witness.jvm().client(bootstrap)
+        self._lines = self._socket.makefile("rw", encoding="utf-8")
 
     def ask(self, do: str, **args: Any) -> Any:
         """Send a command and wait for its answer."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps({"do": do, **args}) + "\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
+        self._lines.write(json.dumps({"do": do, **args}) + "\n")
+        self._lines.flush()
+        line = self._lines.readline()
         if not line:
-            msg = f"the client ended: {self._process.wait()}"
+            msg = f"the client ended: {do} {args}"
             raise RuntimeError(msg)
         answer = json.loads(line)
         if "error" in answer:
-            said = Path(self._errors.name).read_text(errors="replace")[-3000:]
-            msg = f"{do} {args}: {answer['error']}\n{said}"
+            msg = f"{do} {args}: {answer['error']}"
             raise RuntimeError(msg)
         return answer["ok"]
 
     def close(self) -> None:
-        """End the client."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        try:
-            self._process.wait(20)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
-        self._errors.close()
+        """End the client; one whose broker is gone may not end."""
+        with self._socket, self._lines:
+            self._socket.shutdown(socket.SHUT_WR)
+            self._socket.settimeout(20)
+            with suppress(TimeoutError):
+                self._socket.recv(1)
 
 
 @dataclass
@@ -208,14 +203,13 @@ class Broker:
     def format(self) -> Broker:
         """Format the log dirs."""
         args = ("format", "--standalone", "-t", "kafkalogTESTclusterAA", "-c", str(self._settings))
-        done = subprocess.run(
-            (self.server or self.witness).command("kafka.tools.StorageTool", *args),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+        if self.server is None:
+            code, out, err = self.witness.jvm().run("kafka.tools.StorageTool", *args)
+        else:
+            command = self.server.command("kafka.tools.StorageTool", *args)
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+            code, out, err = done.returncode, done.stdout, done.stderr
+        assert code == 0, out + err
         return self
 
     def start(self) -> Broker:
@@ -233,7 +227,7 @@ class Broker:
                 if probe.connect_ex(("127.0.0.1", self.port)) == 0:
                     break
             time.sleep(0.2)
-        self._driver = Driver(self.witness, self.bootstrap, self.work / "driver.log")
+        self._driver = Driver(self.witness, self.bootstrap)
         while self._driver.ask("ready") == 0:
             assert time.monotonic() < deadline, f"the broker did not register\n{self.output}"
             time.sleep(0.2)
@@ -307,11 +301,13 @@ def of_archive(jars: str) -> tuple[str, ...]:
             with tempfile.TemporaryDirectory() as scratch:
                 made = Path(scratch) / archive.name
                 server = Witness(jars, (f"-XX:ArchiveClassesAtExit={made}",))
-                with Broker(Witness(f"{jars}:{PROJECT / 'target' / 'classes'}"), Path(scratch) / "home") as broker:
+                ours = Witness(f"{jars}:{PROJECT / 'target' / 'classes'}")
+                with Broker(ours, Path(scratch) / "home") as broker:
                     broker.stop()
                     broker.server = server
                     broker.start().create("any")
                     broker.stop()
+                ours.jvm().close()
                 shutil.move(made, archive)
     # Without a word where the JVM finds that it does not fit: it does without.
     return (f"-XX:SharedArchiveFile={archive}", "-Xlog:disable")

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 
 from interop.broker import Broker, Witness
 from interop.maven import MissingToolError
-from interop.tools import Tools
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,16 +24,6 @@ def witness() -> Witness:
         if os.environ.get("CI") == "true":
             pytest.fail(f"required in CI: {missing}")
         pytest.skip(str(missing))
-
-
-@pytest.fixture(scope="session")
-def tools(witness: Witness) -> Iterator[Tools]:
-    """Kafka's tools in one JVM."""
-    command = witness.command("witness.Main", "tools")
-    running = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    with running:
-        yield Tools(running)
-        running.kill()
 
 
 @pytest.fixture

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from interop.broker import Witness
-    from interop.tools import Tools
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(900), pytest.mark.full]
 
@@ -105,22 +104,22 @@ def two(witness: Witness, tmp_path: Path) -> Iterator[tuple[Broker, Broker]]:
             new.__exit__(None, None, None)
 
 
-def tool(tools: Tools, broker: Broker, name: str, *words: str) -> str:
+def tool(broker: Broker, name: str, *words: str) -> str:
     """Run one of Kafka's tools."""
-    code, out, err = tools.run(TOOLS[name], "--bootstrap-server", broker.bootstrap, *words)
+    code, out, err = broker.witness.jvm().run(TOOLS[name], "--bootstrap-server", broker.bootstrap, *words)
     assert code == 0, (words, out, err)
     assert "Error" not in out, (words, out)
     return out
 
 
-def described(tools: Tools, broker: Broker) -> list[list[list[str]]]:
+def described(broker: Broker) -> list[list[list[str]]]:
     """Everything that the tools say of a broker, less what a new cluster has of its own.
 
     Lines and the words in them have an order of our own: Kafka has maps by enumerations, whose order is that of a run.
     """
     found = []
     for words in DESCRIBED:
-        lines = tool(tools, broker, *words).splitlines()
+        lines = tool(broker, *words).splitlines()
         kept = (line.partition("TopicId:")[0] + line.partition("PartitionCount:")[2] for line in lines)
         found.append(sorted(sorted(re.split("[ ,]+", line)) for line in kept))
     return found
@@ -133,14 +132,15 @@ def write(broker: Broker) -> None:
 
 
 def run(
-    script: str, broker: Broker, folder: Path, tools: Tools | None = None, **more: str
+    script: str, broker: Broker, folder: Path, *, in_one_jvm: bool = True, **more: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run the script with the tools in a folder, as a distribution has them; all in one JVM, if that is given."""
+    """Run the script with the tools in a folder, as a distribution has them."""
     bin_ = folder / "kafka tools"
     bin_.mkdir(exist_ok=True)
     for name, main in TOOLS.items():
         path = bin_ / f"{name}.sh"
-        words = broker.witness.command(main, heap="256m") if tools is None else tools.command(main)
+        witness = broker.witness
+        words = witness.jvm().command(main) if in_one_jvm else witness.command(main, heap="256m")
         path.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', "utf-8")
         path.chmod(0o755)
     environment: dict[str, Any] = {**os.environ, "BOOTSTRAP_SERVER": broker.bootstrap, "KAFKA_BIN": str(bin_), **more}
@@ -150,14 +150,14 @@ def run(
     )
 
 
-def test_the_script_makes_the_same_cluster(two: tuple[Broker, Broker], tools: Tools, tmp_path: Path) -> None:
+def test_the_script_makes_the_same_cluster(two: tuple[Broker, Broker], tmp_path: Path) -> None:
     old, new = two
     for topic, partitions in (("events", 2), ("other", 1)):
         old.create(topic, partitions)
     write(old)
     for name, *words in MADE:
-        tool(tools, old, name, *words)
-    before = described(tools, old)
+        tool(old, name, *words)
+    before = described(old)
     old.stop()
 
     done = call("metadata", *old.log_dirs)
@@ -169,17 +169,17 @@ def test_the_script_makes_the_same_cluster(two: tuple[Broker, Broker], tools: To
     with new:
         passwords = tmp_path / "passwords"
         passwords.write_text("alicia\tx\nalice\talice-secret\n", "utf-8")
-        first = run(script, new, tmp_path, tools, SCRAM_PASSWORDS=str(passwords))
+        first = run(script, new, tmp_path, SCRAM_PASSWORDS=str(passwords))
         assert first.returncode == 0, (first.stdout, first.stderr)
         # The logs are empty, and Kafka's tool commits no offset that a log has not got.
         assert f"group {ODD}: not set, because the log has no such offset" in first.stderr
-        assert run(script, new, tmp_path, tools, STRICT="1").returncode == 1
+        assert run(script, new, tmp_path, STRICT="1").returncode == 1
         write(new)
-        again = run(script, new, tmp_path, tools, STRICT="1", SCRAM_PASSWORDS=str(passwords))
+        again = run(script, new, tmp_path, STRICT="1", SCRAM_PASSWORDS=str(passwords))
         assert again.returncode == 0, (again.stdout, again.stderr)
         assert f"Committed offsets of group {ODD}." in again.stdout
-        assert described(tools, new) == before
-        assert_made_of(tools, new, "alice", "alice-secret")
+        assert described(new) == before
+        assert_made_of(new, "alice", "alice-secret")
 
         # It ends at the first failure.
         new.kill()
@@ -189,7 +189,7 @@ def test_the_script_makes_the_same_cluster(two: tuple[Broker, Broker], tools: To
         assert stopped.stdout.count("Error while executing topic command") == 1
 
 
-def assert_made_of(tools: Tools, broker: Broker, user: str, password: str) -> None:
+def assert_made_of(broker: Broker, user: str, password: str) -> None:
     """The credentials are those of the password (RFC 5802), and the tools make none of salt and keys."""
     told = json.loads(call("metadata", *broker.log_dirs, "--as", "json", "--only", "users", "--secrets").stdout)
     credentials = [each for each in told["users"] if each["user"] == user]
@@ -206,20 +206,22 @@ def assert_made_of(tools: Tools, broker: Broker, user: str, password: str) -> No
         secrets = f"salt={each['salt']},stored_key={each['storedKey']},server_key={each['serverKey']}"
         words = ["--alter", "--entity-type", "users", "--entity-name", "bob", "--add-config"]
         words.append(f"{each['mechanism']}=[{secrets},iterations={each['iterations']}]")
-        code, out, err = tools.run(TOOLS["kafka-configs"], "--bootstrap-server", broker.bootstrap, *words)
+        code, out, err = broker.witness.jvm().run(
+            TOOLS["kafka-configs"], "--bootstrap-server", broker.bootstrap, *words
+        )
         assert code != 0, (out, err)
         assert "Invalid credential property" in out + err
 
 
 @pytest.mark.parametrize("case", ["golden", *clusters.CASES])
-def test_what_real_clusters_left(witness: Witness, tools: Tools, tmp_path: Path, case: str) -> None:
+def test_what_real_clusters_left(witness: Witness, tmp_path: Path, case: str) -> None:
     """With fewer brokers than replicas, and the settings of one broker for another."""
     paths = [str(corpus.GOLDEN / "metadata" / "data-0")] if case == "golden" else clusters.disks(case)
     done = call("metadata", *paths)
     assert done.returncode == 0, done.stderr
     with Broker(witness, tmp_path / "new", overrides=OVERRIDES) as new:
-        more = {f"BROKER_{n}": "" for n in range(2, 10)}
-        ran = run(done.stdout, new, tmp_path, tools, MAX_REPLICATION_FACTOR="1", **more)
+        more: dict[str, Any] = {f"BROKER_{n}": "" for n in range(2, 10)}
+        ran = run(done.stdout, new, tmp_path, MAX_REPLICATION_FACTOR="1", **more)
         assert ran.returncode == 0, (ran.stdout, ran.stderr)
         new.stop()
         found = [json.loads(call("metadata", *each, "--as", "json").stdout) for each in (paths, new.log_dirs)]
@@ -240,18 +242,18 @@ def impatient(folder: Path) -> Path:
     return path
 
 
-def test_an_active_group_ends_the_script(two: tuple[Broker, Broker], tools: Tools, tmp_path: Path) -> None:
+def test_an_active_group_ends_the_script(two: tuple[Broker, Broker], tmp_path: Path) -> None:
     """Kafka's tool ends with 0 when it refuses."""
     old, new = two
     old.create("events", 1)
     old.driver.ask("write", topic="events", partitions=1, seed=5, batches=20, keyed=True)
     words = ("--group", "g", "--topic", "events", "--reset-offsets", "--to-latest", "--execute")
-    tool(tools, old, "kafka-consumer-groups", *words)
+    tool(old, "kafka-consumer-groups", *words)
     assert PartitionLog(old.folder("events")).log_end_offset > 0
     old.stop()
     script = call("metadata", *old.log_dirs, "--only", "topics,groups").stdout
     with new:
-        assert run(script, new, tmp_path).returncode == 0
+        assert run(script, new, tmp_path, in_one_jvm=False).returncode == 0
         consumer = new.witness.command(
             "org.apache.kafka.tools.consumer.ConsoleConsumer",
             *("--bootstrap-server", new.bootstrap, "--topic", "events", "--group", "g"),
@@ -259,7 +261,7 @@ def test_an_active_group_ends_the_script(two: tuple[Broker, Broker], tools: Tool
         )
         running = subprocess.Popen(consumer, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            while "STABLE" not in tool(tools, new, "kafka-consumer-groups", "--list", "--state").upper():
+            while "STABLE" not in tool(new, "kafka-consumer-groups", "--list", "--state").upper():
                 assert running.poll() is None
             done = run(script, new, tmp_path)
         finally:

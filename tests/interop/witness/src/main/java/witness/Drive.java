@@ -23,8 +23,8 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 import java.io.BufferedReader;
-import java.io.InputStreamReader;
-import java.nio.charset.StandardCharsets;
+import java.io.IOException;
+import java.io.PrintStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -38,8 +38,8 @@ import java.util.TreeMap;
 import java.util.TreeSet;
 
 /**
- * A client of the broker for the tests: one JSON object a line on standard input ({@code {"do": ...}}), one answer a
- * line on standard output ({@code {"ok": ...}} or {@code {"error": ...}}).
+ * A client of the broker for the tests: one JSON object a line ({@code {"do": ...}}), one answer a line ({@code {"ok":
+ * ...}} or {@code {"error": ...}}).
  */
 final class Drive implements AutoCloseable {
     private final String bootstrap;
@@ -53,8 +53,8 @@ final class Drive implements AutoCloseable {
         writer = new Writer(bootstrap);
     }
 
-    static void serve(String bootstrap) throws Exception {
-        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+    /** Answers until the input ends, and closes what it opened. */
+    static void serve(String bootstrap, BufferedReader in, PrintStream out) throws IOException {
         try (Drive drive = new Drive(bootstrap)) {
             for (String line = in.readLine(); line != null; line = in.readLine()) {
                 Map<String, Object> answer;
@@ -63,7 +63,7 @@ final class Drive implements AutoCloseable {
                 } catch (Exception e) {
                     answer = Lines.row("error", e.toString());
                 }
-                System.out.println(Lines.JSON.writeValueAsString(answer));
+                out.println(Lines.JSON.writeValueAsString(answer));
             }
         }
     }

@@ -10,7 +10,7 @@ import java.util.Map;
 import java.util.TreeMap;
 
 /**
- * Entry point: {@code expect CASE...}, {@code drive BOOTSTRAP}, {@code fill BOOTSTRAP ...}, {@code pass MODE FILE...},
+ * Entry point: {@code expect CASE...}, {@code fill BOOTSTRAP ...}, {@code pass MODE FILE...},
  * {@code append MODE FOLDER ...}, {@code records PARTITION_FOLDER...}, {@code dump FILE...}, {@code settings},
  * {@code stream BOOTSTRAP TOPIC GROUP}, {@code take NAME=VALUE...}, {@code apply BASE64_OF_RECORD...},
  * {@code start LOG_DIR...}, {@code tools}.
@@ -26,7 +26,6 @@ public final class Main {
             case "expect" -> {
                 for (String each : rest) Expect.write(Path.of(each));
             }
-            case "drive" -> Drive.serve(rest[0]);
             case "fill" -> Fill.run(rest[0], rest[1], Integer.parseInt(rest[2]), Long.parseLong(rest[3]),
                 Integer.parseInt(rest[4]), Integer.parseInt(rest[5]), rest[6]);
             case "pass" -> Pass.serve(rest[0], Arrays.asList(rest).subList(1, rest.length));
@@ -57,7 +56,7 @@ public final class Main {
                 for (String each : rest) System.out.println(takes(each));
             }
             default -> {
-                System.err.println("usage: expect CASE... | drive BOOTSTRAP | settings | take NAME=VALUE..."
+                System.err.println("usage: expect CASE... | settings | take NAME=VALUE..."
                     + " | fill BOOTSTRAP TOPIC PARTITIONS RECORDS VALUE_BYTES BATCH CODEC | pass MODE FILE..."
                     + " | append MODE FOLDER RECORDS VALUE_BYTES BATCH_BYTES | records PARTITION_FOLDER... | dump FILE..."
                     + " | stream BOOTSTRAP TOPIC GROUP | apply BASE64_OF_RECORD... | start LOG_DIR... | tools");

@@ -21,8 +21,9 @@ import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.locks.LockSupport;
 
 /**
- * Kafka's command line tools in one JVM, for tests that run many: each connection sends one JSON line, {@code {"main":
- * CLASS, "words": [...]}}, and gets {@code {"code": N, "out": TEXT, "err": TEXT}}.
+ * Kafka's command line tools, and clients of brokers, in one JVM for all tests of a process. The first JSON line of a
+ * connection is {@code {"main": CLASS, "words": [...]}}, which gets {@code {"code": N, "out": TEXT, "err": TEXT}}, or
+ * {@code {"drive": BOOTSTRAP}}, whose next lines {@link Drive} answers.
  *
  * <p>A tool runs as its {@code main}, in a thread of its own; one that exits stops there for good, as in a JVM that ends.
  */
@@ -53,7 +54,7 @@ final class Tools {
     private Tools() { }
 
     /** Prints its port, and answers until standard input ends. */
-    static void serve() throws IOException, InterruptedException {
+    static void serve() throws IOException {
         PrintStream answers = System.out;
         Target out = new Target();
         Target err = new Target();
@@ -67,14 +68,30 @@ final class Tools {
         try (ServerSocket server = new ServerSocket(0, 50, InetAddress.getLoopbackAddress())) {
             answers.println(server.getLocalPort());
             while (true) {
-                try (Socket client = server.accept()) {
-                    JsonNode ask = Lines.JSON.readTree(
-                        new BufferedReader(new InputStreamReader(client.getInputStream(), StandardCharsets.UTF_8)).readLine());
-                    int code = run(ask.path("main").asText(), ask.path("words"));
-                    client.getOutputStream().write(
-                        Lines.JSON.writeValueAsBytes(Lines.row("code", code, "out", out.taken(), "err", err.taken())));
-                }
+                Socket client = server.accept();
+                Thread serving = new Thread(() -> serve(client, out, err));
+                serving.setDaemon(true);
+                serving.start();
             }
+        }
+    }
+
+    private static void serve(Socket client, Target out, Target err) {
+        try (client) {
+            BufferedReader in = new BufferedReader(new InputStreamReader(client.getInputStream(), StandardCharsets.UTF_8));
+            PrintStream answers = new PrintStream(client.getOutputStream(), true, StandardCharsets.UTF_8);
+            JsonNode ask = Lines.JSON.readTree(in.readLine());
+            if (ask.has("drive")) {
+                Drive.serve(ask.path("drive").asText(), in, answers);
+                return;
+            }
+            synchronized (Tools.class) {
+                int code = run(ask.path("main").asText(), ask.path("words"));
+                answers.println(
+                    Lines.JSON.writeValueAsString(Lines.row("code", code, "out", out.taken(), "err", err.taken())));
+            }
+        } catch (IOException | InterruptedException e) {
+            // Whoever asked has gone.
         }
     }
 
