@@ -51,7 +51,7 @@ def main(folder: str, url: str, tier: str, stored: str) -> None:
         "count": kafkalog.spark.count(spark, url, **given),
         "read": kafkalog.spark.read(spark, url, **given).count(),
         "tier": kafkalog.spark.count(spark, None, remote=tier, subscribe="txn-mixed", **given),
-        "explained": len(kafkalog.spark.read(spark, url, **given)._jdf.queryExecution().toString()),  # type: ignore[operator]
+        "explained": len(kafkalog.spark.read(spark, url, **given)._jdf.queryExecution().toString()),
     }
     if importlib.util.find_spec("pyspark.sql.datasource"):
         kafkalog.spark.register(spark)
