@@ -314,6 +314,18 @@ pub mod values {
             })
         }
 
+        /// Appends payloads without headers, side by side where all of them have values; where there is no value, null.
+        pub fn push_block(&mut self, payloads: &[&[u8]]) {
+            let none = || HeaderIter::new(&[], 0, 0);
+            let block = payloads.iter().map(|payload| Some((*payload, none())));
+            if !self.payloads.push_block(&self.topic, block) {
+                for payload in payloads {
+                    // A null is what it leaves.
+                    let _ = self.push(payload, none());
+                }
+            }
+        }
+
         pub fn finish(&mut self) -> Result<ArrayRef> {
             self.payloads.finish(DecodedPart::Value)
         }
@@ -434,6 +446,25 @@ pub mod values {
                 self.column.push_null();
             }
             done.map_err(fault)
+        }
+
+        /// Appends values side by side, each of a program; false, and none, where one of them has a fault.
+        pub fn push_block(&mut self, values: &[(usize, &[u8])]) -> bool {
+            let rows = self.column.len();
+            let block = values.iter().map(|&(program, bytes)| {
+                let body = Body {
+                    bytes,
+                    message: &[],
+                    bare_bytes: true,
+                };
+                (program, body)
+            });
+            let block: Vec<_> = block.collect();
+            let done = self.decoder.decode_block(&block, &mut self.column);
+            if !done {
+                self.column.truncate(rows);
+            }
+            done
         }
 
         #[must_use]

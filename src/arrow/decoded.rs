@@ -22,6 +22,7 @@ use crate::records::RecordSlot;
 use crate::records::chunk::Chunk;
 use crate::scan::reader::Context;
 use crate::types::Offset;
+use crate::values::decoder::BLOCK;
 use crate::values::decoding::{Decoding, OnUndecoded};
 use crate::values::fault::{Cause, Undecoded};
 use crate::values::payloads::{DecodedPart, PayloadDecoder, Wanted};
@@ -137,44 +138,67 @@ impl DecodedSides {
         let mut runs = chunk.runs().iter();
         let (mut left_of_run, mut is_control) = (0usize, false);
         let mut kept = 0usize;
-        for slot in slots {
-            while left_of_run == 0 {
-                let Some(run) = runs.next() else { break };
-                (left_of_run, is_control) = (run.rows, run.header.is_control());
-            }
-            left_of_run = left_of_run.saturating_sub(1);
-            match push_row(&mut sides, slot, source, is_control, context) {
-                Ok(()) => kept = kept.saturating_add(1),
-                Err((_, why))
-                    if why.cause() == Cause::TooLarge && rows.saturating_add(kept) > 0 =>
-                {
-                    // It may fit into a batch of its own.
-                    truncate(&mut sides, rows.saturating_add(kept));
-                    break;
+        let has_control = chunk.runs().iter().any(|run| run.header.is_control());
+        // Rows to decode one by one: those of a block with a fault.
+        let mut singly = if has_control { usize::MAX } else { 0 };
+        while let Some(slot) = slots.get(done.taken) {
+            let rest = slots.get(done.taken..).unwrap_or_default();
+            let most = if singly == 0 {
+                self.pace.saturating_sub(unseen).min(BLOCK)
+            } else {
+                0
+            };
+            let block = rest.get(..most).unwrap_or(rest);
+            let mut taken = block.len();
+            if push_block(
+                &mut sides,
+                block,
+                rows.saturating_add(kept),
+                source,
+                context,
+            ) {
+                kept = kept.saturating_add(taken);
+            } else {
+                singly = singly.max(taken).saturating_sub(1);
+                taken = 1;
+                while has_control && left_of_run == 0 {
+                    let Some(run) = runs.next() else { break };
+                    (left_of_run, is_control) = (run.rows, run.header.is_control());
                 }
-                Err((side, why)) => match self.on_undecoded {
-                    OnUndecoded::Null => {
-                        push_faulty(&mut sides, side, &why, slot, source, context);
-                        done.undecoded.push(kept);
-                        kept = kept.saturating_add(1);
-                    }
-                    OnUndecoded::Skip => {
+                left_of_run = left_of_run.saturating_sub(1);
+                match push_row(&mut sides, slot, source, is_control, context) {
+                    Ok(()) => kept = kept.saturating_add(1),
+                    Err((_, why))
+                        if why.cause() == Cause::TooLarge && rows.saturating_add(kept) > 0 =>
+                    {
+                        // It may fit into a batch of its own.
                         truncate(&mut sides, rows.saturating_add(kept));
-                        done.dropped.push(done.taken);
-                    }
-                    OnUndecoded::Raise => {
-                        truncate(&mut sides, rows.saturating_add(kept));
-                        let rest = slots.get(done.taken..).unwrap_or_default();
-                        let side = sides.get_mut(side);
-                        done.failed = side.map(|(side, payloads)| {
-                            failure(*side, payloads, &why, rest, source, context)
-                        });
                         break;
                     }
-                },
+                    Err((side, why)) => match self.on_undecoded {
+                        OnUndecoded::Null => {
+                            push_faulty(&mut sides, side, &why, slot, source, context);
+                            done.undecoded.push(kept);
+                            kept = kept.saturating_add(1);
+                        }
+                        OnUndecoded::Skip => {
+                            truncate(&mut sides, rows.saturating_add(kept));
+                            done.dropped.push(done.taken);
+                        }
+                        OnUndecoded::Raise => {
+                            truncate(&mut sides, rows.saturating_add(kept));
+                            let rest = slots.get(done.taken..).unwrap_or_default();
+                            let side = sides.get_mut(side);
+                            done.failed = side.map(|(side, payloads)| {
+                                failure(*side, payloads, &why, rest, source, context)
+                            });
+                            break;
+                        }
+                    },
+                }
             }
-            done.taken = done.taken.saturating_add(1);
-            unseen = unseen.saturating_add(1);
+            done.taken = done.taken.saturating_add(taken);
+            unseen = unseen.saturating_add(taken);
             if unseen >= self.pace {
                 unseen = 0;
                 let bytes = bytes_of(&sides);
@@ -237,6 +261,31 @@ fn push_row(
         push(side, slot, source, is_control, context).map_err(|why| (index, why))?;
     }
     Ok(())
+}
+
+/// Appends records that are no markers, side by side, into a batch of `rows` rows so far. Returns whether all were;
+/// nothing is appended otherwise.
+fn push_block(
+    sides: &mut LockedSides<'_>,
+    slots: &[RecordSlot],
+    rows: usize,
+    source: &[u8],
+    context: &Context,
+) -> bool {
+    if slots.len() < 2 {
+        return false;
+    }
+    let done = sides.iter_mut().all(|(side, payloads)| {
+        let block = slots.iter().map(|slot| {
+            let payload = part_of(*side).bytes(*slot, source)?;
+            Some((payload, slot.headers(source)))
+        });
+        payloads.push_block(&context.topic, block)
+    });
+    if !done {
+        truncate(sides, rows);
+    }
+    done
 }
 
 #[inline]

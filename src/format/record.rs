@@ -222,6 +222,12 @@ impl<'a> HeaderIter<'a> {
         }
     }
 
+    /// Returns whether there are no more.
+    #[must_use]
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.left == 0
+    }
+
     /// Position of the next header, or after the last.
     #[must_use]
     pub(crate) const fn position(&self) -> usize {

@@ -22,6 +22,25 @@ pub(crate) const fn unzigzag64(raw: u64) -> i64 {
     ((raw >> 1) as i64) ^ (raw & 1).wrapping_neg() as i64
 }
 
+/// A varint of at most 8 bytes, as it is, and its length, if there are 8 bytes to look at.
+#[inline]
+#[expect(clippy::little_endian_bytes, reason = "the first byte is the lowest")]
+pub(crate) fn get_word(data: &[u8]) -> Option<(u64, usize)> {
+    let word = u64::from_le_bytes(*data.first_chunk()?);
+    // The highest bits of bytes that end a varint.
+    let ends = !word & 0x8080_8080_8080_8080;
+    if ends == 0 {
+        return None;
+    }
+    // The bytes up to the first end; then their groups of 7 bits moved together: two, four, eight.
+    let word = word & (ends ^ ends.wrapping_sub(1)) & 0x7f7f_7f7f_7f7f_7f7f;
+    let word = word & 0x007f_007f_007f_007f | (word & 0x7f00_7f00_7f00_7f00) >> 1;
+    let word = word & 0x0000_3fff_0000_3fff | (word & 0x3fff_0000_3fff_0000) >> 2;
+    let word = word & 0x0fff_ffff | (word & 0x0fff_ffff_0000_0000) >> 4;
+    let length = usize::try_from(ends.trailing_zeros() / 8).unwrap_or_default();
+    Some((word, length.saturating_add(1)))
+}
+
 /// The unsigned varint at `*at`, which moves past it; `None` where bytes run out or it does not end in 5.
 #[inline]
 pub(crate) fn get_uvarint(data: &[u8], at: &mut usize) -> Option<u32> {

@@ -11,7 +11,7 @@ use arrow_array::{ArrayRef, ListArray, MapArray, NullArray, StructArray, make_ar
 use arrow_buffer::{NullBufferBuilder, i256};
 use arrow_schema::{DataType, FieldRef, Fields};
 
-pub(crate) use self::bytes::{BytesBuilder, FixedBuilder, SHORT};
+pub(crate) use self::bytes::{BytesBuilder, FixedBuilder, SHORT, Text};
 pub(crate) use self::numbers::{BooleanBuilder, NumberBuilder};
 use self::offsets::{end_of, finish_offsets, offset, refused};
 use super::fault::Undecoded;
@@ -132,8 +132,14 @@ impl StructBuilder {
     /// Ends a row.
     #[inline]
     pub(crate) fn close(&mut self) {
-        self.rows = self.rows.saturating_add(1);
-        self.nulls.append_non_null();
+        self.close_all(1);
+    }
+
+    /// Ends this many rows.
+    #[inline]
+    pub(crate) fn close_all(&mut self, rows: usize) {
+        self.rows = self.rows.saturating_add(rows);
+        self.nulls.append_n_non_nulls(rows);
     }
 
     fn push_null(&mut self) {

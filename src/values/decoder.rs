@@ -16,6 +16,9 @@ pub(crate) struct SchemaText<'a> {
     pub(crate) references: Vec<(&'a str, &'a str)>,
 }
 
+/// Most payloads that are decoded side by side.
+pub(crate) const BLOCK: usize = 16;
+
 /// Index of a compiled writer schema in its decoder.
 pub(crate) type ProgramId = usize;
 
@@ -53,6 +56,18 @@ pub(crate) trait Decoder: Debug + Send + Sync {
         body: Body<'_>,
         column: &mut Builder,
     ) -> Result<(), Undecoded>;
+
+    /// Returns whether there is any use in [`Decoder::decode_block`].
+    fn has_blocks(&self) -> bool {
+        false
+    }
+
+    /// Decodes payloads side by side, as one row each. Returns whether all were decoded; the column has parts of rows
+    /// otherwise: the caller truncates it, and goes payload by payload.
+    fn decode_block(&self, payloads: &[(ProgramId, Body<'_>)], column: &mut Builder) -> bool {
+        let _ = (payloads, column);
+        false
+    }
 
     /// Fields of Protobuf messages so far that their schemas do not have.
     fn unknown_fields(&self) -> u64 {

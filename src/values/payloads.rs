@@ -3,6 +3,7 @@
 //! Each schema that occurs is looked up and compiled once. A payload that cannot be decoded leaves no trace in the column:
 //! what was appended of it is removed.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use arrow_array::ArrayRef;
 use arrow_schema::DataType;
 
 use super::builder::Builder;
-use super::decoder::{Body, Decoder, ProgramId};
+use super::decoder::{BLOCK, Body, Decoder, ProgramId};
 use super::decoding::{DecodeAs, Decoding, TopicReader};
 use super::fault::{Cause, Undecoded};
 use super::formats;
@@ -41,6 +42,16 @@ struct TopicWriters {
     framer: Framer,
     /// By schema.
     writers: Vec<Option<usize>>,
+}
+
+impl TopicWriters {
+    /// As [`Framer::plain`], where the schema has been seen.
+    #[inline]
+    fn known<'a>(&self, payload: &'a [u8]) -> Option<(usize, &'a [u8])> {
+        let (schema, body) = self.framer.plain(payload)?;
+        let writer = self.writers.get(schema).copied().flatten()?;
+        Some((writer, body))
+    }
 }
 
 /// DecodedCell keys, or decoded values, of the rows of a batch.
@@ -151,6 +162,93 @@ impl PayloadDecoder {
         Ok(())
     }
 
+    /// Appends payloads as rows, decoded side by side; at most [`BLOCK`]. Returns whether all were decoded: nothing is
+    /// appended otherwise, and the caller goes payload by payload.
+    pub(crate) fn push_block<'a>(
+        &mut self,
+        topic: &Arc<str>,
+        payloads: impl Iterator<Item = Option<(&'a [u8], HeaderIter<'a>)>>,
+    ) -> bool {
+        let rows = self.values.len();
+        let done = self.try_push_block(topic, payloads);
+        if !done {
+            self.truncate(rows);
+        }
+        done
+    }
+
+    #[inline]
+    fn try_push_block<'a>(
+        &mut self,
+        topic: &Arc<str>,
+        payloads: impl Iterator<Item = Option<(&'a [u8], HeaderIter<'a>)>>,
+    ) -> bool {
+        let none = Body {
+            bytes: &[],
+            message: &[],
+            bare_bytes: false,
+        };
+        let (mut block, mut writers) = ([(0, none); BLOCK], [0; BLOCK]);
+        let (mut count, mut of_all) = (0_usize, None);
+        if !self.is_at(topic) {
+            self.enter(topic);
+        }
+        for payload in payloads {
+            let Some((payload, headers)) = payload else {
+                return false;
+            };
+            let known = match &self.current {
+                Some(current) if headers.is_empty() => current.known(payload),
+                _ => None,
+            };
+            let (writer, bytes, bare_bytes) = match known {
+                Some((writer, bytes)) => (writer, bytes, true),
+                None => match (self.unframe(topic, payload, headers), self.writer) {
+                    (
+                        Ok(Frame {
+                            body: Cow::Borrowed(bytes),
+                            bare_bytes,
+                            ..
+                        }),
+                        Some(writer),
+                    ) => (writer, bytes, bare_bytes),
+                    _ => return false,
+                },
+            };
+            let program = self.writers.get(writer).map(|writer| &writer.program);
+            let Some(Ok((decoder, program))) = program else {
+                return false;
+            };
+            let (Some(row), Some(of)) = (block.get_mut(count), writers.get_mut(count)) else {
+                return false;
+            };
+            if *of_all.get_or_insert(*decoder) != *decoder {
+                return false;
+            }
+            let body = Body {
+                bytes,
+                bare_bytes,
+                ..none
+            };
+            (*row, *of) = ((*program, body), writer);
+            count = count.saturating_add(1);
+        }
+        let decoder = of_all.and_then(|decoder| self.decoders.get(decoder));
+        let (Some((_, decoder)), Some(block)) = (decoder, block.get(..count)) else {
+            return false;
+        };
+        if !decoder.has_blocks() || !decoder.decode_block(block, &mut self.values) {
+            return false;
+        }
+        if self.wanted.ids || self.wanted.guids || self.wanted.errors {
+            for writer in writers.into_iter().take(count) {
+                self.writer = Some(writer);
+                self.end(None);
+            }
+        }
+        true
+    }
+
     /// Appends a row for the payload that [`PayloadDecoder::push`] refused last.
     pub(crate) fn push_undecoded(&mut self, why: &Undecoded) {
         self.values.push_null();
@@ -252,7 +350,7 @@ impl PayloadDecoder {
         headers: HeaderIter<'a>,
     ) -> DecodedCell<Frame<'a>> {
         (self.writer, self.unknown) = (None, None);
-        if self.current.is_none() || (!Arc::ptr_eq(topic, &self.topic) && *topic != self.topic) {
+        if !self.is_at(topic) {
             self.enter(topic);
         }
         let Some(current) = &mut self.current else {
@@ -272,6 +370,10 @@ impl PayloadDecoder {
             _ => Some(self.resolve(frame.schema)),
         };
         Ok(frame)
+    }
+
+    fn is_at(&self, topic: &Arc<str>) -> bool {
+        self.current.is_some() && (Arc::ptr_eq(topic, &self.topic) || *topic == self.topic)
     }
 
     /// Goes to a topic.

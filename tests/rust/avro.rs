@@ -282,6 +282,53 @@ fn structs_are_those_of_the_witnesses() {
     assert!(compared > 200 && refused > 3, "{compared}, {refused}");
 }
 
+/// Decodes payloads of several schemas under one reader schema, one by one and in blocks: the same column, rows of
+/// unions and of nulls in turns included.
+#[test]
+fn blocks_are_those_of_single_values() {
+    let Cases { schemas, payloads } = cases();
+    let mut chance = Chance(first_seed());
+    let mut compared = 0;
+    for (reader, texts) in schemas.iter().enumerate() {
+        let Ok(mut decoder) = DecodedColumn::avro(Some(texts), &[]) else {
+            continue;
+        };
+        let of_reader = |case: &&Case| case.reader.unwrap_or(case.writer) == reader;
+        let mut programs = HashMap::new();
+        let mut values: Vec<(usize, &[u8])> = Vec::new();
+        for case in payloads.iter().filter(of_reader) {
+            let program = programs
+                .entry(case.writer)
+                .or_insert_with(|| decoder.compile(&schemas[case.writer]));
+            if let Ok(program) = program
+                && decoder.push(*program, &case.body).is_ok()
+            {
+                values.push((*program, &case.body));
+            }
+        }
+        decoder.finish().unwrap();
+        for _ in 0..if values.is_empty() {
+            0
+        } else {
+            pick(2, 20, 200)
+        } {
+            let rows: Vec<_> = (0..=chance.below(40))
+                .map(|_| values[chance.below(values.len())])
+                .collect();
+            for (program, value) in &rows {
+                decoder.push(*program, value).unwrap();
+            }
+            let singly = decoder.finish().unwrap();
+            for block in rows.chunks(1 + chance.below(16)) {
+                assert!(decoder.push_block(block));
+            }
+            assert_eq!(&decoder.finish().unwrap(), &singly, "schema {reader}");
+            compared += 1;
+        }
+    }
+    assert!(compared > 100, "{compared}");
+}
+
 fn column_is_union(texts: &[String]) -> bool {
     texts.last().unwrap().trim_start().starts_with('[')
 }
@@ -391,6 +438,15 @@ fn a_damaged_value_touches_no_other() {
             let found = decoder.push(*program, &body);
             decoder.push(*program, &case.body).unwrap();
             let column = decoder.finish().unwrap();
+            let block = [&case.body, &body, &case.body].map(|body| (*program, &**body));
+            let is_done = decoder.push_block(&block);
+            assert_eq!(is_done, found.is_ok(), "{}: {found:?}", case.at);
+            let side_by_side = decoder.finish().unwrap();
+            if is_done {
+                assert_eq!(&side_by_side, &column, "{}", case.at);
+            } else {
+                assert_eq!(side_by_side.len(), 0);
+            }
             assert_eq!(column.len(), 3);
             assert_eq!(&column.slice(0, 1), &alone, "{}", case.at);
             assert_eq!(&column.slice(2, 1), &alone, "{}", case.at);

@@ -111,7 +111,11 @@ pub fn avro(data: &[u8]) {
         };
         let done = [body, body].map(|body| column.push(program, body).is_ok());
         assert_eq!(done[0], done[1]);
-        assert_eq!(column.finish().unwrap().len(), 2);
+        let singly = column.finish().unwrap();
+        assert_eq!(singly.len(), 2);
+        assert_eq!(column.push_block(&[(program, body); 2]), done[0]);
+        let side_by_side = column.finish().unwrap();
+        assert!(!done[0] || side_by_side == singly);
         // Text refuses all that is no value; columns also numbers that their types do not hold. A reader may leave the
         // field out, or read its text as bytes.
         let is_unread = *reader != writer && matches!(is_value, Err(("invalid_utf8", _)));

@@ -1,10 +1,10 @@
 //! The bytes of a value, read strictly: what Java tolerates (a boolean of 2, varints beyond their width) is a fault.
 
-use super::super::builder::{BytesBuilder, SHORT};
+use super::super::builder::{BytesBuilder, Text};
 use super::super::decoder::Body;
 use super::super::fault::{Cause, Undecoded};
 use super::schema::{AvroKind, AvroSchema};
-use crate::format::varint::{MAX_VARINT_LEN, MAX_VARLONG_LEN, unzigzag32, unzigzag64};
+use crate::format::varint::{MAX_VARINT_LEN, MAX_VARLONG_LEN, get_word, unzigzag32, unzigzag64};
 
 /// Most items without bytes in a value: their number is not bounded by the bytes that are left.
 const MAX_EMPTY_ITEMS: usize = 1 << 20;
@@ -174,7 +174,7 @@ impl<'a> AvroCursor<'a> {
 
     #[inline(never)]
     fn long_int(&mut self) -> Strict<i32> {
-        let raw = match self.group() {
+        let raw = match get_word(self.rest) {
             Some((raw, length)) if length <= MAX_VARINT_LEN => {
                 self.rest = self.rest.get(length..).unwrap_or_default();
                 raw
@@ -207,7 +207,7 @@ impl<'a> AvroCursor<'a> {
 
     #[inline(never)]
     fn long_long(&mut self) -> Strict<i64> {
-        let raw = match self.group() {
+        let raw = match get_word(self.rest) {
             Some((raw, length)) => {
                 self.rest = self.rest.get(length..).unwrap_or_default();
                 raw
@@ -215,25 +215,6 @@ impl<'a> AvroCursor<'a> {
             None => self.varint(MAX_VARLONG_LEN)?,
         };
         Ok(unzigzag64(raw))
-    }
-
-    /// A varint of at most 8 bytes and its length, if there are 8 bytes to look at.
-    #[inline]
-    #[expect(clippy::little_endian_bytes, reason = "the first byte is the lowest")]
-    fn group(&self) -> Option<(u64, usize)> {
-        let word = u64::from_le_bytes(*self.rest.first_chunk()?);
-        // The highest bits of bytes that end a varint.
-        let ends = !word & 0x8080_8080_8080_8080;
-        if ends == 0 {
-            return None;
-        }
-        // The bytes up to the first end; then their groups of 7 bits moved together: two, four, eight.
-        let word = word & (ends ^ ends.wrapping_sub(1)) & 0x7f7f_7f7f_7f7f_7f7f;
-        let word = word & 0x007f_007f_007f_007f | (word & 0x7f00_7f00_7f00_7f00) >> 1;
-        let word = word & 0x0000_3fff_0000_3fff | (word & 0x3fff_0000_3fff_0000) >> 2;
-        let word = word & 0x0fff_ffff | (word & 0x0fff_ffff_0000_0000) >> 4;
-        let length = usize::try_from(ends.trailing_zeros() / 8).unwrap_or_default();
-        Some((word, length.saturating_add(1)))
     }
 
     /// A varint of at most `longest` bytes.
@@ -341,30 +322,26 @@ impl<'a> AvroCursor<'a> {
     /// Appends the text after its length to a column.
     #[inline(never)]
     pub(super) fn text(&mut self, texts: &mut BytesBuilder) -> Strict<()> {
+        texts.push_text(self.next_text()?)
+    }
+
+    /// The text after its length.
+    #[expect(clippy::inline_always, reason = "a call costs as much as a short text")]
+    #[inline(always)]
+    pub(super) fn next_text(&mut self) -> Strict<Text<'a>> {
         let length = self.long()?;
         let Ok(length) = usize::try_from(length) else {
             return Err(self.malformed(format_args!("length {length}")));
         };
         // Most texts are short, and ASCII.
-        if let Some((start, rest)) = self.short_ascii(length) {
-            texts.push_short(start, length)?;
+        if let Some(text) = Text::short_ascii(self.rest, length)
+            && let Some(rest) = self.rest.get(length..)
+        {
             self.rest = rest;
-            return Ok(());
+            return Ok(text);
         }
         let text = self.take(length)?;
-        texts.push(utf8(text, self)?.as_bytes())
-    }
-
-    /// The next bytes, if they are ASCII and no more than are copied at once, with those after them; what follows.
-    #[inline]
-    #[expect(clippy::little_endian_bytes, reason = "the first byte is the lowest")]
-    fn short_ascii(&self, length: usize) -> Option<(&'a [u8; SHORT], &'a [u8])> {
-        const HIGH: u128 = u128::from_le_bytes([0x80; SHORT]);
-        let start = self.rest.first_chunk::<SHORT>()?;
-        let rest = self.rest.get(length..)?;
-        let bits = u32::try_from(length).ok()?.checked_mul(8)?;
-        let high = u128::from_le_bytes(*start) & HIGH & !u128::MAX.unbounded_shl(bits);
-        (length <= SHORT && high == 0).then_some((start, rest))
+        Ok(Text::Long(utf8(text, self)?.as_bytes()))
     }
 }
 

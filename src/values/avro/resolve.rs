@@ -12,7 +12,7 @@ use super::cursor::{EXPANSION, MAX_DEPTH};
 use super::default::encoded;
 use super::parse::bad;
 use super::schema::{AvroField, AvroKind, AvroLogical, AvroSchema, AvroType, TypeId, short};
-use super::step::{ByteLength, FieldStep, Items, Step, Symbols, Wire};
+use super::step::{ByteLength, FieldStep, Items, Step, Symbols, Wire, WriterType};
 
 /// Most steps of a program, and most comparisons of types on the way to it.
 const MAX_STEPS: usize = 1_000_000;
@@ -196,7 +196,7 @@ impl<'s> Resolver<'s> {
             return Ok(if self.clash(w, branch, 0)? {
                 self.mismatch(self.writer.get(w), self.reader.get(branch))
             } else {
-                Step::OtherBranch(w)
+                Step::OtherBranch(WriterType(w))
             });
         };
         let before = branches.iter().take(at);
@@ -228,7 +228,7 @@ impl<'s> Resolver<'s> {
         let mut steps = Vec::with_capacity(theirs.len());
         for (field, pair) in theirs.iter().zip(pairs) {
             let Some((at, mine)) = pair.and_then(|at| Some((at, ours.get(at)?))) else {
-                steps.push(FieldStep::Skip(field.value));
+                steps.push(FieldStep::Skip(WriterType(field.value)));
                 continue;
             };
             left.remove(&at);
@@ -245,7 +245,7 @@ impl<'s> Resolver<'s> {
                     self.path.pop();
                     return Ok(step);
                 }
-                None => steps.push(FieldStep::Skip(field.value)),
+                None => steps.push(FieldStep::Skip(WriterType(field.value))),
             }
             self.path.pop();
         }

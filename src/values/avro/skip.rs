@@ -2,7 +2,7 @@
 
 use super::super::fault::Undecoded;
 use super::cursor::{AvroCursor, MAX_DEPTH};
-use super::schema::{AvroKind, AvroSchema, TypeId};
+use super::schema::{AvroField, AvroKind, AvroSchema, TypeId};
 
 /// Budget that a record and each of its fields take when they are passed over: types that refer to others twice at each
 /// level take time without bytes.
@@ -58,11 +58,48 @@ pub(super) fn skip(
             skip(schema, *values, input, deeper)
         })?,
         AvroKind::Record(fields) => {
-            input.charge(fields.len().saturating_add(1).saturating_mul(FIELD))?;
+            input.charge(record_charge(fields))?;
             for field in fields {
                 skip(schema, field.value, input, deeper)?;
             }
         }
     }
     Ok(())
+}
+
+/// Moves past a value of each input, as [`skip`] does.
+///
+/// # Errors
+/// The fault in one of them.
+pub(super) fn skip_block(
+    schema: &AvroSchema,
+    id: TypeId,
+    inputs: &mut [AvroCursor<'_>],
+    depth: usize,
+) -> Result<(), Undecoded> {
+    let mut inputs = inputs.iter_mut();
+    match &schema.get(id).kind {
+        AvroKind::Int => inputs.try_for_each(|input| input.int().map(drop)),
+        AvroKind::Long => inputs.try_for_each(|input| input.long().map(drop)),
+        AvroKind::Double => inputs.try_for_each(|input| input.array::<8>().map(drop)),
+        AvroKind::Bytes | AvroKind::String => {
+            inputs.try_for_each(|input| input.prefixed().map(drop))
+        }
+        AvroKind::Record(fields) if depth < MAX_DEPTH => {
+            let inputs = inputs.into_slice();
+            for input in &mut *inputs {
+                input.charge(record_charge(fields))?;
+            }
+            let deeper = depth.saturating_add(1);
+            fields
+                .iter()
+                .try_for_each(|field| skip_block(schema, field.value, inputs, deeper))
+        }
+        _ => inputs.try_for_each(|input| skip(schema, id, input, depth)),
+    }
+}
+
+/// Budget that a record takes.
+const fn record_charge(fields: &[AvroField]) -> usize {
+    fields.len().saturating_add(1).saturating_mul(FIELD)
 }

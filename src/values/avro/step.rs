@@ -5,7 +5,7 @@ use std::fmt::Arguments;
 use arrow_buffer::i256;
 use arrow_data::decimal::{is_validate_decimal_precision, is_validate_decimal256_precision};
 
-use super::super::builder::{Builder, BytesBuilder, ListBuilder, SHORT, StructBuilder};
+use super::super::builder::{Builder, BytesBuilder, ListBuilder, SHORT, StructBuilder, Text};
 use super::super::fault::{Cause, Undecoded};
 use super::cursor::{AvroCursor, utf8};
 use super::decimal::{decimal128, decimal256};
@@ -16,7 +16,7 @@ use super::skip::skip;
 const DAY: i64 = 86_400_000_000;
 
 /// The handling of the next bytes, and what it appends to the column.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(super) enum Step {
     /// No bytes, and a null.
     Null,
@@ -48,13 +48,13 @@ pub(super) enum Step {
     /// A branch of the reader: a child of a struct whose others are null.
     Branch(usize, Box<Step>),
     /// A branch of the reader that nobody wants: all children are null.
-    OtherBranch(TypeId),
+    OtherBranch(WriterType),
     /// A value that the reader schema cannot read.
     Conflict(Box<str>),
 }
 
 /// The writer's type of a number.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Wire {
     Int,
     Long,
@@ -63,7 +63,7 @@ pub(super) enum Wire {
 }
 
 /// The length of bytes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum ByteLength {
     /// Before them.
     Prefixed,
@@ -73,17 +73,17 @@ pub(super) enum ByteLength {
 }
 
 /// The reader's text of each symbol of the writer, where it has one.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(super) struct Symbols(Box<[Option<Symbol>]>);
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 enum Symbol {
     Short([u8; SHORT], usize),
     Long(Box<str>),
 }
 
 /// The items of a list or the values of a map.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(super) struct Items {
     pub(super) step: Step,
     /// Bytes that an item takes whatever its value, if they are many.
@@ -91,13 +91,23 @@ pub(super) struct Items {
 }
 
 /// A field of the writer, or one that only the reader has.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(super) enum FieldStep {
     /// Into this child.
     Value(usize, Step),
-    Skip(TypeId),
+    Skip(WriterType),
     /// The bytes that stand for the default, into this child.
     Default(usize, Box<[u8]>, Step),
+}
+
+/// A type of the writer. Those of two programs never count as the same: they are of two schemas.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WriterType(pub(super) TypeId);
+
+impl PartialEq for WriterType {
+    fn eq(&self, _: &Self) -> bool {
+        false
+    }
 }
 
 /// The schemas of a program.
@@ -107,10 +117,10 @@ pub(super) struct SchemaPair<'s> {
     pub(super) reader: &'s AvroSchema,
 }
 
-type Done = Result<(), Undecoded>;
+pub(super) type Done = Result<(), Undecoded>;
 
 #[cold]
-fn foreign() -> Undecoded {
+pub(super) fn foreign() -> Undecoded {
     Undecoded::new(Cause::BadSchema, "the column is of another type")
 }
 
@@ -178,7 +188,7 @@ impl Step {
                 rows.close();
                 Ok(())
             }
-            (Self::OtherBranch(id), Builder::Struct(rows)) => {
+            (Self::OtherBranch(WriterType(id)), Builder::Struct(rows)) => {
                 skip(schemas.writer, *id, input, 0)?;
                 rows.children().iter_mut().for_each(Builder::push_null);
                 rows.close();
@@ -235,6 +245,14 @@ impl Step {
             _ => return Err(foreign()),
         }
         Ok(())
+    }
+
+    /// The steps of a record's fields; none of anything else.
+    pub(super) fn fields(&self) -> &[FieldStep] {
+        match self {
+            Self::Record(fields) => fields,
+            _ => &[],
+        }
     }
 
     /// Bytes of all defaults that one value may take.
@@ -306,7 +324,7 @@ fn run_fields(
                 let column = children.get_mut(*child).ok_or_else(foreign)?;
                 step.run(schemas, input, column)?;
             }
-            FieldStep::Skip(id) => skip(schemas.writer, *id, input, 0)?,
+            FieldStep::Skip(WriterType(id)) => skip(schemas.writer, *id, input, 0)?,
             FieldStep::Default(..) => field.run_default(schemas, children)?,
         }
     }
@@ -405,10 +423,16 @@ impl Symbols {
 
     #[inline(never)]
     fn run(&self, input: &mut AvroCursor<'_>, texts: &mut BytesBuilder) -> Done {
+        texts.push_text(self.next(input)?)
+    }
+
+    /// The text of the symbol that comes next.
+    #[inline]
+    pub(super) fn next<'s>(&'s self, input: &mut AvroCursor<'_>) -> Result<Text<'s>, Undecoded> {
         let symbol = input.index(self.0.len(), "symbol")?;
         match self.0.get(symbol) {
-            Some(Some(Symbol::Short(start, length))) => texts.push_short(start, *length),
-            Some(Some(Symbol::Long(text))) => texts.push(text.as_bytes()),
+            Some(Some(Symbol::Short(start, length))) => Ok(Text::Short(start, *length)),
+            Some(Some(Symbol::Long(text))) => Ok(Text::Long(text.as_bytes())),
             _ => {
                 let text = "a symbol that the reader's enum does not have, nor a default";
                 Err(incompatible(input, format_args!("{text}")))

@@ -3,16 +3,17 @@
 use arrow_schema::DataType;
 
 use super::super::builder::Builder;
-use super::super::decoder::{Body, Decoder, ProgramId, SchemaText};
+use super::super::decoder::{BLOCK, Body, Decoder, ProgramId, SchemaText};
 use super::super::fault::{Cause, Undecoded};
 use super::super::field_tree::FieldTree;
+use super::block::run_fields;
 use super::column::data_type;
 use super::cursor::{AvroCursor, value_bytes};
 use super::parse::parse;
 use super::resolve::{AvroAliases, Resolver};
 use super::schema::{AvroKind, AvroSchema};
 use super::skip::skip;
-use super::step::{SchemaPair, Step};
+use super::step::{SchemaPair, Step, foreign};
 
 /// Decodes into the column of a reader schema.
 #[derive(Debug)]
@@ -31,6 +32,8 @@ pub(crate) struct AvroStructs {
 struct AvroProgram {
     writer: AvroSchema,
     step: Step,
+    /// First steps of its record that are those of the first program, too.
+    shared: usize,
 }
 
 fn texts(schema: &SchemaText<'_>) -> Vec<String> {
@@ -73,9 +76,13 @@ impl Decoder for AvroStructs {
         if let Some(conflict) = step.certain_conflict() {
             return Err(Undecoded::new(Cause::Incompatible, conflict));
         }
+        let first = self.programs.first().map_or(&step, |first| &first.step);
+        let pairs = first.fields().iter().zip(step.fields());
+        let shared = pairs.take_while(|(left, right)| left == right).count();
         self.programs.push(AvroProgram {
             writer: schema,
             step,
+            shared,
         });
         Ok(self.programs.len().saturating_sub(1))
     }
@@ -86,16 +93,11 @@ impl Decoder for AvroStructs {
         body: Body<'_>,
         column: &mut Builder,
     ) -> Result<(), Undecoded> {
-        let Some(AvroProgram { writer, step }) = self.programs.get(program) else {
-            return Err(Undecoded::new(Cause::BadSchema, "no such program"));
-        };
-        let schemas = SchemaPair {
-            writer,
-            reader: &self.reader,
-        };
+        let program = self.program(program)?;
+        let AvroProgram { writer, step, .. } = program;
         let bytes = value_bytes(body, writer)?;
         let mut input = AvroCursor::new(bytes);
-        let done = step.run(&schemas, &mut input, column);
+        let done = step.run(&self.pair(program), &mut input, column);
         match done.and_then(|()| input.end()) {
             // Damage comes before what the reader cannot read.
             Err(fault) if fault.cause() == Cause::Incompatible => {
@@ -104,6 +106,73 @@ impl Decoder for AvroStructs {
             }
             done => done,
         }
+    }
+
+    fn has_blocks(&self) -> bool {
+        true
+    }
+
+    fn decode_block(&self, payloads: &[(ProgramId, Body<'_>)], column: &mut Builder) -> bool {
+        self.try_decode_block(payloads, column).is_ok()
+    }
+}
+
+impl AvroStructs {
+    const fn pair<'s>(&'s self, program: &'s AvroProgram) -> SchemaPair<'s> {
+        SchemaPair {
+            writer: &program.writer,
+            reader: &self.reader,
+        }
+    }
+
+    fn program(&self, program: ProgramId) -> Result<&AvroProgram, Undecoded> {
+        let none = || Undecoded::new(Cause::BadSchema, "no such program");
+        self.programs.get(program).ok_or_else(none)
+    }
+
+    fn try_decode_block<'a>(
+        &'a self,
+        payloads: &[(ProgramId, Body<'a>)],
+        column: &mut Builder,
+    ) -> Result<(), Undecoded> {
+        let mut inputs: [_; BLOCK] = std::array::from_fn(|_| AvroCursor::new(&[]));
+        let inputs = inputs.get_mut(..payloads.len()).ok_or_else(foreign)?;
+        let Some((first, _)) = payloads.first() else {
+            return Ok(());
+        };
+        let first = self.program(*first)?;
+        // Steps that all programs have in common.
+        let mut shared = first.step.fields().len();
+        for (input, (program, body)) in inputs.iter_mut().zip(payloads) {
+            let program = self.program(*program)?;
+            if !std::ptr::eq(program, first) {
+                shared = shared.min(program.shared).min(first.shared);
+            }
+            *input = AvroCursor::new(value_bytes(*body, &program.writer)?);
+        }
+        if let Builder::Struct(rows) = &mut *column {
+            let fields = first.step.fields().get(..shared).unwrap_or_default();
+            run_fields(fields, &self.pair(first), inputs, rows.children())?;
+        }
+        let mut rest = &mut *inputs;
+        for run in payloads.chunk_by(|(left, _), (right, _)| left == right) {
+            let (these, others) = rest.split_at_mut_checked(run.len()).ok_or_else(foreign)?;
+            rest = others;
+            let Some((program, _)) = run.first() else {
+                continue;
+            };
+            let program = self.program(*program)?;
+            let schemas = self.pair(program);
+            match (&program.step, &mut *column) {
+                (Step::Record(fields), Builder::Struct(rows)) => {
+                    let fields = fields.get(shared..).unwrap_or_default();
+                    run_fields(fields, &schemas, these, rows.children())?;
+                    rows.close_all(these.len());
+                }
+                (step, column) => step.run_block(&schemas, these, column)?,
+            }
+        }
+        inputs.iter().try_for_each(AvroCursor::end)
     }
 }
 

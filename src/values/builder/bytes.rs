@@ -8,7 +8,7 @@ use arrow_buffer::{Buffer, NullBufferBuilder};
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
-use super::offsets::{end_of, finish_offsets, offset, refused, renewed};
+use super::offsets::{Validity, end_of, finish_offsets, offset, refused, renewed};
 use crate::error::Result;
 use crate::values::fault::{Cause, Undecoded};
 
@@ -34,7 +34,93 @@ pub(crate) struct FixedBuilder {
     nulls: NullBufferBuilder,
 }
 
+/// Bytes to append; of a column of text, UTF-8.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Text<'a> {
+    /// The first of these.
+    Short(&'a [u8; SHORT], usize),
+    Long(&'a [u8]),
+}
+
+impl<'a> Text<'a> {
+    /// The first `length` bytes, if they are ASCII and no more than are copied at once, with those after them.
+    #[inline]
+    #[expect(clippy::little_endian_bytes, reason = "the first byte is the lowest")]
+    pub(crate) fn short_ascii(bytes: &'a [u8], length: usize) -> Option<Self> {
+        const HIGH: u128 = u128::from_le_bytes([0x80; SHORT]);
+        let start = bytes.first_chunk::<SHORT>()?;
+        let bits = u32::try_from(length).ok()?.checked_mul(8)?;
+        let high = u128::from_le_bytes(*start) & HIGH & !u128::MAX.unbounded_shl(bits);
+        (length <= SHORT && high == 0).then_some(Self::Short(start, length))
+    }
+}
+
 impl BytesBuilder {
+    /// Appends a text.
+    ///
+    /// # Errors
+    /// `TooLarge`
+    #[inline]
+    pub(crate) fn push_text(&mut self, text: Text<'_>) -> std::result::Result<(), Undecoded> {
+        match text {
+            Text::Short(start, length) => self.push_short(start, length),
+            Text::Long(bytes) => self.push(bytes),
+        }
+    }
+
+    /// Appends what `value` makes of each of `all`, null where it makes nothing.
+    ///
+    /// # Errors
+    /// The last one of `value`, and `TooLarge`; some rows are appended then.
+    #[inline]
+    pub(crate) fn push_all<'a, S>(
+        &mut self,
+        all: &mut [S],
+        mut value: impl FnMut(&mut S) -> std::result::Result<Option<Text<'a>>, Undecoded>,
+    ) -> std::result::Result<(), Undecoded> {
+        let mut validity = Validity::default();
+        let mut done = Ok(());
+        let bytes = &mut self.bytes;
+        let mut end = bytes.len();
+        let room = all.len().saturating_mul(SHORT);
+        self.offsets.extend(all.iter_mut().map(|each| {
+            let made = value(each).unwrap_or_else(|e| {
+                done = Err(e);
+                None
+            });
+            validity.push(made.is_some());
+            match made {
+                Some(Text::Short(start, length)) => {
+                    // A copy of a known length is cheaper, also into room that is there.
+                    if bytes.len() < end.saturating_add(SHORT) {
+                        bytes.resize(end.saturating_add(room), 0);
+                    }
+                    let place = bytes.get_mut(end..).and_then(<[u8]>::first_chunk_mut);
+                    if let Some(place) = place {
+                        *place = *start;
+                    }
+                    end = end.saturating_add(length);
+                }
+                Some(Text::Long(value)) => {
+                    let ends = end.saturating_add(value.len());
+                    if let Some(place) = bytes.get_mut(end..ends) {
+                        place.copy_from_slice(value);
+                    } else {
+                        bytes.truncate(end);
+                        bytes.extend_from_slice(value);
+                    }
+                    end = ends;
+                }
+                None => {}
+            }
+            i32::try_from(end).unwrap_or(i32::MAX)
+        }));
+        bytes.truncate(end);
+        offset(end, "bytes")?;
+        validity.append_to(&mut self.nulls);
+        done
+    }
+
     /// Appends bytes; of a column of text, bytes that are UTF-8.
     ///
     /// # Errors

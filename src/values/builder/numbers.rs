@@ -8,7 +8,7 @@ use arrow_buffer::{ArrowNativeType, BooleanBufferBuilder, Buffer, NullBufferBuil
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
-use super::offsets::{refused, renewed};
+use super::offsets::{Validity, refused, renewed};
 use crate::error::Result;
 
 /// Booleans.
@@ -66,6 +66,31 @@ impl<T: Copy + Default> NumberBuilder<T> {
     pub(crate) fn push(&mut self, value: T) {
         self.values.push(value);
         self.nulls.append_non_null();
+    }
+
+    /// Appends what `value` makes of each of `all`, null where it makes nothing.
+    ///
+    /// # Errors
+    /// The last one of `value`; some rows are appended then.
+    #[inline]
+    pub(crate) fn push_all<S, E>(
+        &mut self,
+        all: &mut [S],
+        mut value: impl FnMut(&mut S) -> std::result::Result<Option<T>, E>,
+    ) -> std::result::Result<(), E> {
+        let mut validity = Validity::default();
+        let mut done = Ok(());
+        // The length is known: there is room for all.
+        self.values.extend(all.iter_mut().map(|each| {
+            let made = value(each).unwrap_or_else(|e| {
+                done = Err(e);
+                None
+            });
+            validity.push(made.is_some());
+            made.unwrap_or_default()
+        }));
+        validity.append_to(&mut self.nulls);
+        done
     }
 
     pub(super) fn new(data_type: &DataType) -> Self {

@@ -2,7 +2,7 @@
 
 use std::mem;
 
-use arrow_buffer::OffsetBuffer;
+use arrow_buffer::{NullBufferBuilder, OffsetBuffer};
 use arrow_schema::ArrowError;
 
 use crate::error::Error;
@@ -21,6 +21,31 @@ fn too_large(what: &str) -> Undecoded {
         Cause::TooLarge,
         format_args!("more than {MAX_LENGTH} {what} in one batch; a smaller batch_rows helps"),
     )
+}
+
+/// Validity of the rows of a block, at most 64.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Validity {
+    rows: usize,
+    nulls: u64,
+}
+
+impl Validity {
+    #[inline]
+    pub(super) fn push(&mut self, is_valid: bool) {
+        self.nulls = self.nulls << 1 | u64::from(!is_valid);
+        self.rows = self.rows.saturating_add(1);
+    }
+
+    #[inline]
+    pub(super) fn append_to(self, nulls: &mut NullBufferBuilder) {
+        if self.nulls == 0 {
+            return nulls.append_n_non_nulls(self.rows);
+        }
+        for row in (0..self.rows).rev() {
+            nulls.append(self.nulls >> row & 1 == 0);
+        }
+    }
 }
 
 /// `length` as an offset.

@@ -3,7 +3,8 @@ use std::sync::Arc;
 use arrow_array::{Array, Int32Array, ListArray, StringArray, StructArray, cast::AsArray};
 use arrow_schema::{DataType, Field, Fields};
 
-use super::{Builder, SHORT};
+use super::{Builder, SHORT, Text};
+use crate::values::fault::{Cause, Undecoded};
 
 fn list_of_text() -> DataType {
     DataType::List(Arc::new(Field::new("item", DataType::Utf8, true)))
@@ -86,4 +87,42 @@ fn repeated_values_are_those_before_the_last() {
     let column = Builder::Bytes(texts).finish().unwrap();
     let texts: Vec<_> = column.as_string::<i32>().iter().flatten().collect();
     assert_eq!(texts, ["a", "b", "c", "b", "", "a", "c", ""]);
+}
+
+/// Texts appended at once: short ones beside long ones, so that room is used, left over and made again.
+#[test]
+fn texts_at_once_are_those_one_by_one() {
+    let start = b"0123456789abcdef";
+    let long = "Žofie Nováková, a name of more than sixteen bytes ".repeat(20);
+    let text = |n: usize| match n % 7 {
+        0 => None,
+        1 => Some(Text::Long(long.get(..n * 9).unwrap_or(&long).as_bytes())),
+        _ => Some(Text::Short(start, n % 17)),
+    };
+    let mut builder = Builder::try_new(&DataType::Utf8).unwrap();
+    for step in 1..40 {
+        let Builder::Bytes(texts) = &mut builder else {
+            panic!("no text")
+        };
+        for n in 0..step {
+            match text(n) {
+                Some(text) => texts.push_text(text).unwrap(),
+                None => texts.push_null(),
+            }
+        }
+        let singly = builder.finish().unwrap();
+        let Builder::Bytes(texts) = &mut builder else {
+            panic!("no text")
+        };
+        let mut all: Vec<usize> = (0..step).collect();
+        for block in all.chunks_mut(13) {
+            texts.push_all(block, |n| Ok(text(*n))).unwrap();
+            let rows = texts.len();
+            let fault = || Undecoded::new(Cause::Truncated, "");
+            let done = texts.push_all(block, |n| text(*n).map(Some).ok_or_else(fault));
+            assert_eq!(done.is_err(), block.iter().any(|n| n % 7 == 0));
+            texts.truncate(rows);
+        }
+        assert_eq!(&builder.finish().unwrap(), &singly, "{step}");
+    }
 }
