@@ -65,6 +65,10 @@ impl MessageDecoding<'_> {
                     self.plain(place.kind, value, part, child)?;
                 }
                 (Label::Single, Builder::Bytes(texts)) if matches!(form, ColumnForm::Plain) => {
+                    if let Some(text) = wire.short_ascii() {
+                        texts.push_text(text)?;
+                        continue;
+                    }
                     let bytes = wire.chunk()?;
                     if matches!(place.kind, FieldKind::Text { .. }) {
                         check_text(bytes)?;

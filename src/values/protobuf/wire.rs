@@ -1,5 +1,7 @@
 //! The wire format: tags, varints, lengths, groups; as strict as google.protobuf's parser (upb).
 
+use crate::format::varint::get_word;
+use crate::values::builder::Text;
 use crate::values::fault::{Cause, Undecoded};
 
 /// Deepest nesting of messages and groups, as in google.protobuf.
@@ -79,6 +81,12 @@ impl<'a> ProtoCursor<'a> {
 
     fn long_varint(&mut self, most: usize) -> Result<u64, Undecoded> {
         let rest = self.part.bytes.get(self.pos..).unwrap_or_default();
+        if let Some((value, length)) = get_word(rest)
+            && length <= most
+        {
+            self.pos = self.pos.saturating_add(length);
+            return Ok(value);
+        }
         let mut value = 0_u64;
         for (i, &byte) in rest.iter().take(most).enumerate() {
             // Bits beyond the 64th are dropped.
@@ -125,6 +133,18 @@ impl<'a> ProtoCursor<'a> {
         };
         let length = i32::try_from(length).map_err(|_| start.malformed("a length is too large"))?;
         self.take(usize::try_from(length).unwrap_or_default())
+    }
+
+    /// A length and as many bytes, as text to append, if they are short and ASCII.
+    #[inline]
+    pub(super) fn short_ascii(&mut self) -> Option<Text<'a>> {
+        let rest = self.part.bytes.get(self.pos..)?;
+        let (&length, rest) = rest.split_first()?;
+        // A longer length has a bit that makes it more than is short.
+        let length = usize::from(length);
+        let text = Text::short_ascii(rest, length)?;
+        self.pos = self.pos.saturating_add(length).saturating_add(1);
+        Some(text)
     }
 
     #[inline]
