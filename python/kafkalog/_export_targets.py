@@ -50,7 +50,7 @@ class StoreTarget:
 
     @property
     def place(self) -> Storage:
-        """Where it is."""
+        """The place in its store."""
         return self._place
 
     def size(self) -> int:

@@ -187,7 +187,7 @@ def test_a_report_has_the_numbers_of_the_local_one(
 def test_a_partition_named_by_its_folder(
     options: dict[str, Any], golden: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """What ``-t orders-0`` means is looked up in the store, with its options: nothing else has opened this bucket."""
+    """The meaning of ``-t orders-0`` is looked up in the store, with its options: nothing else opened this one."""
     given = [f"--storage-option={name}={value}" for name, value in options.items()]
     found = []
     for path, more in ((str(golden), []), (f"s3://by-{len(given)}-{options['max_retries']}", given)):
