@@ -152,6 +152,11 @@ def encode_record(
     topic: str, kind: str, version: int, key: str | None, value: str | None
 ) -> tuple[bytes | None, bytes | None]: ...
 
+# the batch that aborts the open transaction of a producer (id and epoch); milliseconds
+def abort_marker(
+    offset: int, leader_epoch: int, producer: tuple[int, int], coordinator_epoch: int, timestamp: int
+) -> bytes: ...
+
 # records as (kind, version, JSON); voters as the JSON of a VotersRecord; the file's path
 def write_metadata_snapshot(
     folder: str,

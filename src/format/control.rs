@@ -127,7 +127,7 @@ pub struct EndTransactionMarker {
 
 impl EndTransactionMarker {
     /// The value of a commit or abort of this coordinator, version 0.
-    #[cfg(feature = "internal")]
+    #[cfg(any(feature = "internal", feature = "python"))]
     #[must_use]
     pub const fn value(coordinator_epoch: i32) -> [u8; 6] {
         let [a, b, c, d] = coordinator_epoch.to_be_bytes();

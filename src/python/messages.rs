@@ -8,11 +8,14 @@
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 use super::errors::into_py;
 use super::interrupt;
 use crate::api::Disk;
-use crate::api::tables::{KeyAndValue, NewSnapshot, Spelled, Topic, encode, write_snapshot};
+use crate::api::tables::{
+    KeyAndValue, NewSnapshot, Spelled, Topic, abort_marker as marker, encode, write_snapshot,
+};
 use crate::error::{Error, Result};
 
 /// Encodes key and value of a record of an internal topic.
@@ -38,6 +41,21 @@ fn encoded(
     let topic = Topic::of(topic)
         .ok_or_else(|| Error::InvalidArgument(format!("{topic}: expected an internal topic")))?;
     encode(topic, kind, version, key, value)
+}
+
+/// Encodes the batch that aborts the open transaction of a producer (id and epoch).
+#[pyfunction]
+pub(super) fn abort_marker(
+    py: Python<'_>,
+    offset: i64,
+    leader_epoch: i32,
+    producer: (i64, i16),
+    coordinator_epoch: i32,
+    timestamp: i64,
+) -> PyResult<Bound<'_, PyBytes>> {
+    marker(offset, leader_epoch, producer, coordinator_epoch, timestamp)
+        .map(|batch| PyBytes::new(py, &batch))
+        .map_err(into_py)
 }
 
 /// Writes a snapshot of the metadata log and returns its path.

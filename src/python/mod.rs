@@ -52,7 +52,7 @@ mod _core {
     #[pymodule_export]
     use super::log_dirs::HeldLogDirs;
     #[pymodule_export]
-    use super::messages::{encode_record, write_metadata_snapshot};
+    use super::messages::{abort_marker, encode_record, write_metadata_snapshot};
     #[pymodule_export]
     use super::partitioner::partition_for_key;
     #[pymodule_export]

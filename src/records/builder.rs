@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::format::attributes::Attributes;
 use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
 use crate::format::control::ControlType;
-#[cfg(feature = "internal")]
+#[cfg(any(feature = "internal", feature = "python"))]
 use crate::format::control::EndTransactionMarker;
 use crate::format::record::{Header, NewRecord, key_text};
 use crate::records::RecordSlot;
@@ -414,7 +414,7 @@ const MAX_BATCH_BYTES: usize = i32::MAX as usize - (64 << 10);
 /// # Errors
 /// `InvalidArgument` without a producer id and epoch, or for a kind that ends no transaction; `InvalidRecord` for a
 /// timestamp below 0 that is not -1.
-#[cfg(feature = "internal")]
+#[cfg(any(feature = "internal", feature = "python"))]
 pub fn end_transaction(
     options: BatchOptions,
     timestamp: TimestampMs,

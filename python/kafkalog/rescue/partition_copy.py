@@ -24,7 +24,6 @@ from kafkalog.config import LogConfig
 from kafkalog.errors import CorruptRecordError
 from kafkalog.index import TransactionIndex
 from kafkalog.log import PartitionLog
-from kafkalog.rescue.abort_markers import abort_markers
 from kafkalog.writer import LogWriter, Record
 
 if TYPE_CHECKING:
@@ -107,11 +106,15 @@ def _append_markers(writer: LogWriter, choice: Choice) -> None:
         # Of an append that a kill has cut.
         writer.truncate(choice.local_start_offset)
     now = time.time_ns() // 1_000_000
-    markers = abort_markers(choice.aborted, choice.local_start_offset, max(choice.leader_epochs)[0], now)
+    epoch = max(choice.leader_epochs)[0]
+    markers = [
+        _core.abort_marker(offset, epoch, (each.producer_id, each.producer_epoch), max(each.coordinator_epoch, 0), now)
+        for offset, each in enumerate(choice.aborted, choice.local_start_offset)
+    ]
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / f"{choice.topic}-{choice.partition}"
         folder.mkdir()
-        (folder / f"{choice.local_start_offset:020}.log").write_bytes(markers)
+        (folder / f"{choice.local_start_offset:020}.log").write_bytes(b"".join(markers))
         writer.append_batches(str(folder))
 
 
