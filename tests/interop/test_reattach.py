@@ -91,7 +91,7 @@ def records(n: int, first: int) -> list[dict[str, object]]:
 
 @dataclass
 class Truth:
-    """What a broker gave before it was gone: rows by isolation level, and answers to timestamps."""
+    """Answers of a broker before it was gone: rows by isolation level, and offsets by timestamp."""
 
     rows: dict[str, list[Row]]
     times: list[int]

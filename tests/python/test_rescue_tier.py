@@ -159,9 +159,9 @@ def test_disks_and_tier(case: TieredCase, tmp_path: Path) -> None:
 
 
 def test_disks_without_the_metadata_topic(case: TieredCase, tmp_path: Path) -> None:
-    """Where no disk has the topic, its partitions are made again, in their old number."""
+    """A topic that no disk has is made again with its old number of partitions."""
     if case.name.startswith("deleted"):
-        pytest.skip("what was deleted is told by the topic alone")
+        pytest.skip("only the metadata topic has deletions")
     data = case.withheld(tmp_path / "data")
     report = kafkalog.rescue(data, tmp_path / "out", **case.remote)
     assert codes(report, "error") <= {"no-replica"}
@@ -471,7 +471,7 @@ def test_damage_on_a_disk_that_the_tier_has_whole(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_is_behind_the_tier(tmp_path: Path) -> None:
-    """What was acknowledged and copied counts, not the shorter log of a broker that was away."""
+    """The copied, acknowledged records count, not the shorter log of a broker that was away."""
     case = golden("lineage", tmp_path)
     folder = case.data / "moved-0"
     for file in folder.iterdir():
@@ -536,7 +536,7 @@ def test_refusals(tmp_path: Path) -> None:
 
 
 def test_objects_with_names_of_no_partition(tmp_path: Path) -> None:
-    """Whoever can write into a bucket can name objects: they make no folders, and no billions of partitions."""
+    """Names of objects, which anyone may choose, make no folders and no billions of partitions."""
     case = golden("lineage", tmp_path)
     folder = folder_of(case.tier, "moved")
     names = {"mo ved": 0, "..": 0, "moved": 2_000_000_000, "diverged": 1 << 17}

@@ -51,7 +51,7 @@ _MAX_PARTITIONS = 1 << 17
 
 
 class DeadLogs(LocalLogs):
-    """What the disks of a dead cluster know of its partitions: ids, and the history of the best replica."""
+    """Partitions of a dead cluster as its disks know them: ids, and the history of the best replica."""
 
     def __init__(self, inventory: Inventory, image: RescueImage) -> None:
         super().__init__([])
@@ -140,7 +140,7 @@ class DeadTier:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Name in messages."""
         return self._listed.name
 
     @property
