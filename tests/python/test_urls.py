@@ -71,8 +71,9 @@ def takes_stores(call: Callable[..., Any], parameter: str) -> bool:
 
 
 def is_of_spark(name: str, parameter: str) -> bool:
-    """Report whether it is the path of a read on Spark, whose options of the store are ``storage.NAME``."""
-    return name in {"spark.count", "spark.export", "spark.plan", "spark.read"} and parameter == "path"
+    """Report whether it is a path of a read or an export on Spark, whose options of the store are ``storage.NAME``."""
+    reads = name in {"spark.count", "spark.export", "spark.plan", "spark.read"} and parameter == "path"
+    return reads or (name, parameter) == ("spark.export", "out")
 
 
 CASES = [
@@ -91,6 +92,9 @@ def arguments(name: str, call: Callable[..., Any], folder: Path) -> dict[str, An
     """Return the required arguments of a call, all of them sound."""
     last = name.rsplit(".", maxsplit=1)[-1]
     found: dict[str, Any] = {"remote": folder / "L"} if last == "remote_segments" else {}
+    if name == "rescue":
+        # Only a tier may stand in for them.
+        found["paths"] = folder / "L"
     for parameter in inspect.signature(call).parameters.values():
         if parameter.default is not inspect.Parameter.empty or parameter.kind is inspect.Parameter.VAR_KEYWORD:
             continue
