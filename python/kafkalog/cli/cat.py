@@ -12,7 +12,7 @@ from kafkalog import _core, _places
 from kafkalog._core import RecordText
 from kafkalog._loose import Loose, staged
 from kafkalog._reprs import short_list
-from kafkalog.cli import _common, _printing
+from kafkalog.cli import _common, _printing, _tier
 from kafkalog.cli._bounds import add_selection, of_keys, printed_keys, selection
 from kafkalog.cli._decoding import REGISTRY_TOPIC, Decodings, add_decoding, decoding_options, is_json
 from kafkalog.errors import KafkaLogError, UnknownTopicOrPartitionError
@@ -60,7 +60,7 @@ examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     _common.add_logs(parser)
-    _common.add_remote(parser)
+    _tier.add_remote(parser)
     _common.add_broker(parser)
     _common.add_ignored(parser, "-C", "-e", "-q", "-u", "--from-beginning")
     parser.add_argument("-s", dest="unpack", action="append", type=_unpack, metavar="WHAT", help=argparse.SUPPRESS)

@@ -24,7 +24,7 @@ from kafkalog._export_files import (
 from kafkalog._export_targets import StoreTarget, target_of
 from kafkalog._loose import Loose, staged
 from kafkalog._typed_values import json_columns
-from kafkalog.cli import _common, _printing
+from kafkalog.cli import _common, _printing, _tier
 from kafkalog.cli._bounds import add_selection, of_keys, printed_keys, selection
 from kafkalog.cli._decoding import Decodings, add_decoding, decoding_options
 from kafkalog.cli._progress import Progress
@@ -65,7 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "paths", metavar="PATH", type=_common.place, nargs="+", help="log dirs, folders of partitions, or files of them"
     )
     _common.add_broker(parser)
-    _common.add_remote(parser)
+    _tier.add_remote(parser)
     help_ = "a folder, one file, a URL of either, or - for standard output (jsonl, csv, tsv, arrow)"
     parser.add_argument("out", metavar="OUT", type=_common.any_output, help=help_)
     help_ = "default: from the ending of OUT, or parquet; jsonl for -"

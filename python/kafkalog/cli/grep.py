@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalog._core import PrintedSearch
 from kafkalog._loose import staged
-from kafkalog.cli import _common, _printing
+from kafkalog.cli import _common, _printing, _tier
 from kafkalog.cli._bounds import add_bounds, selection
 from kafkalog.cli._decoding import add_decoding, decoding_options, is_json
 from kafkalog.cli._words import INSTEAD_OF_PATH
@@ -48,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("pattern", metavar="PATTERN", help="a regular expression, or with -F a literal")
     _common.add_logs(parser)
-    _common.add_remote(parser)
+    _tier.add_remote(parser)
     # Its value goes where PATTERN stands, as the value of -b goes to PATH elsewhere.
     parser.add_argument("-e", "--regexp", dest=INSTEAD_OF_PATH, metavar="PATTERN", help="PATTERN, if it begins with -")
     # What is so in any case.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog import _core
 from kafkalog._times import format_time
-from kafkalog.cli import _common, _printing
+from kafkalog.cli import _common, _printing, _tier
 from kafkalog.cli._selection import chosen, sources
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class _Described(NamedTuple):
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     _common.add_log_dirs(parser)
-    _common.add_remote(parser)
+    _tier.add_remote(parser)
     _common.add_topics(parser)
     _common.add_partitions(parser)
     _common.add_human_readable(parser)

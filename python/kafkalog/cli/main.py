@@ -242,12 +242,12 @@ def _parse(words: list[str]) -> argparse.Namespace:
         description=getattr(module, "DESCRIPTION", description),
         epilog=getattr(module, "EPILOG", None),
     )
-    from kafkalog.cli import _common
+    from kafkalog.cli import _common, _tier
 
     _common.expect_urls(of_stores=name in OF_STORES)
     module.configure(command)
     in_order = ordered(command, rest)
-    _common.require_no_path(command, in_order)
+    _tier.require_no_path(command, in_order)
     parsed = command.parse_args(in_order)
     parsed.command, parsed.debug = name, parsed.debug or bool(before)
     return parsed

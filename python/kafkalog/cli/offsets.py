@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kafkalog import _core, _reprs
 from kafkalog._patterns import compiled, matching
 from kafkalog._times import from_now, parse_time, since_1970
-from kafkalog.cli import _common, _printing
+from kafkalog.cli import _common, _printing, _tier
 from kafkalog.cli._selection import chosen, sources
 from kafkalog.errors import UnknownTopicOrPartitionError
 
@@ -26,7 +26,7 @@ _WORDS = {"latest": -1, "earliest": -2, "max-timestamp": -3}
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     _common.add_log_dirs(parser)
-    _common.add_remote(parser)
+    _tier.add_remote(parser)
     _common.add_topics(parser, "only topics that these names or regular expressions match")
     _common.add_partitions(parser)
     parser.add_argument(

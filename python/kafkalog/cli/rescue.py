@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from kafkalog.cli import _common, _printing
+from kafkalog.cli import _common, _printing, _tier
 from kafkalog.cli._progress import on_terminal
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--nodes", metavar="N", type=_common.number(1), default=1, help="number of new nodes; default 1"
     )
     _common.add_topics(parser, "only rescue these topics, and internal ones")
-    _common.add_remote(parser, "the dead cluster's tiered storage, which the new one serves; PATH may then be left out")
+    _tier.add_remote(parser, "the dead cluster's tiered storage, which the new one serves; PATH may then be left out")
     parser.add_argument(
         "--into",
         metavar="LOG_DIR",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kafkalog import _core
 from kafkalog._reprs import plain
 from kafkalog._times import format_time
-from kafkalog.cli import _common, _printing
+from kafkalog.cli import _common, _printing, _tier
 from kafkalog.cli._selection import chosen, sources
 from kafkalog.log import sums_by_name
 
@@ -37,7 +37,7 @@ _NUMBERS = ("partition", "segments", "bytes", "batches", "records", "start", "en
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     _common.add_log_dirs(parser)
-    _common.add_remote(parser)
+    _tier.add_remote(parser)
     _common.add_topics(parser)
     _common.add_partitions(parser)
     _common.add_on_corrupt(parser, "counts the batches around damaged headers")

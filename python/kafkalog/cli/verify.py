@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kafkalog import _core, _places
 from kafkalog._arguments import MAX_THREADS
 from kafkalog._loose import only
-from kafkalog.cli import _common, _printing
+from kafkalog.cli import _common, _printing, _tier
 from kafkalog.cli._progress import Shown
 from kafkalog.cli._selection import chosen, is_wanted, sources
 from kafkalog.tools.verification import table_of, with_tier
@@ -49,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="a log dir, a partition's folder, or a file in one; a segment under any name, compressed, or - for "
         "standard input; a .tar of a log dir",
     )
-    _common.add_remote(parser)
+    _tier.add_remote(parser)
     _common.add_loose_names(parser)
     parser.add_argument(
         "-s", "--severity", choices=_SEVERITIES, default="info", help="show only findings of at least this severity"
