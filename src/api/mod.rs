@@ -66,7 +66,7 @@ mod bindings {
     pub(crate) use crate::io::objects::mount::{forget_listings, is_mounted, mount};
     pub(crate) use crate::io::objects::request::RequestLimits;
     pub(crate) use crate::io::provider::{
-        ObjectBytes, ObjectInfo, ObjectListing, ObjectRange, Provided, Provider, ProviderError,
+        ObjectInfo, ObjectListing, ObjectRange, Provided, Provider, ProviderError,
         ProviderErrorKind,
     };
     pub(crate) use crate::io::storage::{Folder, read_exact_at};

@@ -6,6 +6,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use crate::types::TimestampMs;
 
 /// One object, as a listing gave it.
@@ -42,9 +44,6 @@ pub(crate) struct ObjectRange {
     /// The first range that a reader asks for: a store that cannot pin each read compares the object now.
     pub is_first: bool,
 }
-
-/// Bytes of an object.
-pub(crate) type ObjectBytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
 /// Reason for which a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,7 +97,7 @@ pub(crate) trait Provider: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// Those of the store; `Changed` if the object is not the one described.
-    fn read(&self, object: &ObjectInfo, range: ObjectRange) -> Provided<ObjectBytes>;
+    fn read(&self, object: &ObjectInfo, range: ObjectRange) -> Provided<Bytes>;
 
     /// Waits in a way that does not keep the provider's own threads from working.
     fn wait(&self, wait: &mut (dyn FnMut() + Send)) {

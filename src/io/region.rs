@@ -86,6 +86,15 @@ impl Region {
         }
     }
 
+    /// Bytes that others hold too.
+    #[must_use]
+    pub(crate) const fn shared(bytes: Bytes) -> Self {
+        Self {
+            bytes,
+            is_mapped: false,
+        }
+    }
+
     /// The bytes.
     #[inline]
     #[must_use]

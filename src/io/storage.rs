@@ -18,6 +18,8 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::entry_file::EntryFile;
 use super::file::{allocated, ensure_small, modified_ms, several_names};
 use super::objects::request::RequestCounters;
@@ -40,6 +42,16 @@ pub trait ReadFile: fmt::Debug + Send + Sync {
     /// # Errors
     /// What the storage reports, interruptions aside.
     fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize>;
+
+    /// Bytes from `position` on, at least `wanted` of them, as they lie in memory; `None` where they must be copied. They
+    /// may keep much more memory than their own.
+    ///
+    /// # Errors
+    /// As [`ReadFile::read_at`].
+    fn share(&self, position: u64, wanted: usize) -> io::Result<Option<Bytes>> {
+        let _ = (position, wanted);
+        Ok(None)
+    }
 
     /// Position of the byte at `position` in the file that [`ReadFile::path`] names: a file of a plan may be a part of
     /// it.

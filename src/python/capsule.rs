@@ -1,4 +1,4 @@
-//! Arrow's PyCapsule interface: exports `arrow_schema` and `arrow_array_stream`, imports streams and arrays.
+//! Arrow's PyCapsule interface: exports `arrow_schema` and `arrow_array_stream`, imports streams, arrays and bytes.
 
 #![expect(
     unsafe_code,
@@ -9,10 +9,16 @@ use std::ffi::CStr;
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
-use arrow_array::{Array, RecordBatch, RecordBatchIterator, RecordBatchReader, StructArray};
+use arrow_array::{
+    Array, RecordBatch, RecordBatchIterator, RecordBatchReader, StructArray, UInt8Array,
+};
+use arrow_buffer::Buffer;
+use arrow_data::ArrayData;
 use arrow_schema::{ArrowError, DataType, Schema, TimeUnit};
+use bytes::Bytes;
 use pyo3::exceptions::{PyOSError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyCapsule;
 
 use crate::api::rows::{Column, ColumnOptions, Layout, TimestampUnit};
@@ -100,11 +106,51 @@ pub(super) fn batches_of(data: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatc
     if data.hasattr("__arrow_c_array__")? {
         let pair = data.call_method0("__arrow_c_array__")?;
         let (schema, array): (Bound<'_, PyCapsule>, Bound<'_, PyCapsule>) = pair.extract()?;
-        let batch = array_in(&schema, &array)?;
+        let batch = rows_in(array_in(&schema, &array)?)?;
         let schema = batch.schema();
         return Ok(Box::new(RecordBatchIterator::new([Ok(batch)], schema)));
     }
     Err(PyTypeError::new_err("neither an Arrow stream nor an array"))
+}
+
+/// Bytes of a Python object, and the object that keeps them. The buffer goes first: with the object still there, giving
+/// it up needs no interpreter.
+struct SharedBuffer {
+    buffer: Buffer,
+    _owner: Py<PyAny>,
+}
+
+impl AsRef<[u8]> for SharedBuffer {
+    fn as_ref(&self) -> &[u8] {
+        &self.buffer
+    }
+}
+
+/// The bytes of `bytes`, or of an object with Python's buffer protocol, where they lie. They must not change any more.
+///
+/// The stable ABI has the protocol from Python 3.11 on; pyarrow knows it in all.
+pub(super) fn shared_bytes(data: &Bound<'_, PyAny>) -> PyResult<Bytes> {
+    if let Ok(bytes) = data.extract::<PyBackedBytes>() {
+        return Ok(Bytes::from_owner(bytes));
+    }
+    let pyarrow = data.py().import("pyarrow")?;
+    let buffer = pyarrow.call_method1("py_buffer", (data,))?;
+    let given = (
+        pyarrow.call_method0("uint8")?,
+        buffer.getattr("size")?,
+        (data.py().None(), &buffer),
+    );
+    let pair = pyarrow
+        .getattr("Array")?
+        .call_method1("from_buffers", given)?
+        .call_method0("__arrow_c_array__")?;
+    let (schema, array): (Bound<'_, PyCapsule>, Bound<'_, PyCapsule>) = pair.extract()?;
+    let data = array_in(&schema, &array)?;
+    let (buffer, owner) = (UInt8Array::from(data).into_parts().1, buffer.unbind());
+    Ok(Bytes::from_owner(SharedBuffer {
+        buffer: buffer.into_inner(),
+        _owner: owner,
+    }))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "the shape `map_err` wants")]
@@ -172,7 +218,7 @@ fn stream_in(capsule: &Bound<'_, PyCapsule>) -> PyResult<RecordBatchStreamReader
     })
 }
 
-fn array_in(schema: &Bound<'_, PyCapsule>, array: &Bound<'_, PyCapsule>) -> PyResult<RecordBatch> {
+fn array_in(schema: &Bound<'_, PyCapsule>, array: &Bound<'_, PyCapsule>) -> PyResult<ArrayData> {
     let schema = schema
         .pointer_checked(Some(SCHEMA))?
         .cast::<FFI_ArrowSchema>();
@@ -186,7 +232,11 @@ fn array_in(schema: &Bound<'_, PyCapsule>, array: &Bound<'_, PyCapsule>) -> PyRe
         return Err(PyValueError::new_err("the array was consumed before"));
     }
     // SAFETY: both come from one call of `__arrow_c_array__`, whose contract is that they describe one array.
-    let data = unsafe { from_ffi(array, schema) }.map_err(refused)?;
+    unsafe { from_ffi(array, schema) }.map_err(refused)
+}
+
+/// The rows of an array of structs.
+fn rows_in(data: ArrayData) -> PyResult<RecordBatch> {
     if !matches!(data.data_type(), DataType::Struct(_)) {
         let text = format!(
             "expected an array of structs, found one of {}",

@@ -10,14 +10,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 
-use super::interrupt;
+use super::{capsule, interrupt};
 use crate::api::{
-    Folder, ObjectBytes, ObjectInfo, ObjectListing, ObjectRange, Provided, Provider, ProviderError,
+    Folder, ObjectInfo, ObjectListing, ObjectRange, Provided, Provider, ProviderError,
     ProviderErrorKind, RequestLimits, forget_listings as forget, is_mounted as mounted, mount,
     open_file, read_exact_at,
 };
@@ -99,19 +99,17 @@ impl Provider for PyProvider {
         Ok(found?.map(info))
     }
 
-    fn read(&self, object: &ObjectInfo, range: ObjectRange) -> Provided<ObjectBytes> {
+    fn read(&self, object: &ObjectInfo, range: ObjectRange) -> Provided<Bytes> {
         let version = object.version.as_deref();
         let ObjectRange {
             start,
             length,
             is_first,
         } = range;
-        let bytes = self.call(|own| {
+        self.call(|own| {
             let given = (&object.key, start, length, object.size, version, is_first);
-            let bytes = own.call_method1("read", given)?;
-            Ok(bytes.extract::<PyBackedBytes>()?)
-        });
-        Ok(Arc::new(bytes?))
+            capsule::shared_bytes(&own.call_method1("read", given)?)
+        })
     }
 
     fn wait(&self, wait: &mut (dyn FnMut() + Send)) {

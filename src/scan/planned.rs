@@ -107,7 +107,7 @@ impl PlannedSegments {
         self.restart(Vec::new());
     }
 
-    /// Sets which of the following segments are read by map_policy.
+    /// Sets which of the following segments are mapped.
     pub(crate) const fn set_map_policy(&mut self, map_policy: MapPolicy) {
         self.opening.map_policy = map_policy;
     }

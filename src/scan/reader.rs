@@ -134,7 +134,7 @@ impl LogReader {
         self.state.metrics
     }
 
-    /// Sets which of the following segments are read by map_policy.
+    /// Sets which of the following segments are mapped.
     pub(crate) const fn set_map_policy(&mut self, map_policy: MapPolicy) {
         self.segments.set_map_policy(map_policy);
     }

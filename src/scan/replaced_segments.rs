@@ -20,7 +20,7 @@ use crate::types::Offset;
 /// Options for opening the files of segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Opening {
-    /// Segments that are read by map_policy.
+    /// Segments that are mapped.
     pub map_policy: MapPolicy,
     /// Part of the files that is read.
     pub access: Access,
@@ -38,16 +38,20 @@ impl Opening {
         let may_map = !segment.is_active && self.map_policy != MapPolicy::Never;
         let closed = || ClosedName::of(folder, name, segment.next_base_offset);
         let closed = may_map.then(closed).flatten();
-        if let Some(same) = last.take()
+        let keeps_none = self.map_policy == MapPolicy::Never;
+        if let Some(mut same) = last.take()
             && same.is_same(&folder.path_of(name), size, closed.is_none())
         {
+            same.set_sharing(keeps_none);
             return Ok(same);
         }
         match (closed, segment.map.get()) {
             (None, _) => {
                 interrupt::check()?;
                 let file = folder.open_planned(name, size, segment.version.as_deref())?;
-                SegmentSource::over(file, size, self.access)
+                let mut source = SegmentSource::over(file, size, self.access)?;
+                source.set_sharing(keeps_none);
+                Ok(source)
             }
             (Some(closed), Some(map)) => {
                 SegmentSource::over_map(&closed.path(), Arc::clone(map), size, self.access)

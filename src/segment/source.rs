@@ -28,7 +28,7 @@ pub(crate) const MAX_SEGMENT_SIZE: u64 = i32::MAX as u64;
 /// Bytes that are read into memory at once for a checksum.
 const MAX_PIECE: usize = 1 << 20;
 
-/// Segments that are read by map_policy.
+/// Segments that are mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MapPolicy {
     /// Closed ones, so that columns can point into them. The active one is copied.
@@ -38,7 +38,7 @@ pub(crate) enum MapPolicy {
     Never,
 }
 
-/// Window size of a file that is read by map_policy.
+/// Window size of a file that is copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Everything will be read: windows that fit the second-level cache.
@@ -60,7 +60,7 @@ impl Access {
 }
 
 /// Chooses the read size of a header walk from the mean size of recent batches: with large batches a call for each
-/// header costs less than map_policy the bytes between; otherwise one call reads many.
+/// header costs less than copying the bytes between; otherwise one call reads many.
 #[derive(Debug, Default)]
 pub(crate) struct WindowSize {
     /// Of about the last eight batches; markers between large ones hardly count.
@@ -101,6 +101,8 @@ pub struct SegmentSource {
     end: Position,
     /// True if a copy was requested.
     wants_copy: bool,
+    /// True if regions may be what the file has in memory.
+    may_share: bool,
     origin: Origin,
 }
 
@@ -142,6 +144,7 @@ impl SegmentSource {
             ready: 0,
             end: size,
             wants_copy: true,
+            may_share: false,
             origin: Origin::Copied { file, access },
         })
     }
@@ -187,6 +190,7 @@ impl SegmentSource {
             ready: len,
             end: len,
             wants_copy: false,
+            may_share: false,
             origin: Origin::Mapped { map, access },
         })
     }
@@ -213,6 +217,11 @@ impl SegmentSource {
         if let Origin::Copied { file, .. } = &self.origin {
             file.stop_at(Some(self.end));
         }
+    }
+
+    /// Sets whether regions may be what the file has in memory ([`ReadFile::share`]): for readers that keep none of them.
+    pub(crate) const fn set_sharing(&mut self, may_share: bool) {
+        self.may_share = may_share;
     }
 
     /// Sets what will be read from here on.
@@ -345,6 +354,15 @@ impl SegmentSource {
         self.region = Region::empty();
         let ahead = usize::try_from(self.end.saturating_sub(position)).unwrap_or(usize::MAX);
         let len = access.window().min(ahead).max(wanted).min(left);
+        if self.may_share
+            && let Some(mut bytes) = file.share(position, len).map_err(Error::io(&self.path))?
+        {
+            bytes.truncate(left);
+            self.start = position;
+            self.ready = position.saturating_add(bytes.len() as u64);
+            self.region = Region::shared(bytes);
+            return Ok(());
+        }
         let mut buffer = spare(len);
         read_into(&mut buffer, len, |buffer| file.read_at(buffer, position))
             .map_err(Error::io(&self.path))?;

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
+    from typing_extensions import Buffer
+
     from kafkalog.storage._clients import Client, Listing, ObjectTuple
     from kafkalog.tiers.mounting import MountedTier
     from kafkalog.typing import Paths, StrPath
@@ -120,7 +122,7 @@ class Storage:
         size: int | None = None,
         version: str | None = None,
         check: bool = True,  # noqa: FBT001, FBT002
-    ) -> bytes:
+    ) -> Buffer:
         """Read a range of an object, which must be of this size and version if they are given.
 
         Without ``check`` a client that cannot pin each read need not compare them again.

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from typing_extensions import Buffer
+
     from kafkalog.storage._urls import Location
 
 # Key, size, modification time in milliseconds, version.
@@ -64,8 +66,8 @@ class Client(Protocol):
     def stat(self, key: str) -> ObjectTuple | None:
         """Describe one object."""
 
-    def read(self, wanted: ObjectRange) -> bytes:
-        """Read a range."""
+    def read(self, wanted: ObjectRange) -> Buffer:
+        """Read a range, into memory that nobody changes any more."""
 
     def put(self, key: str, file: Path) -> None:
         """Upload a file, whole or not at all."""
@@ -173,16 +175,16 @@ class ArrowClient(_Guarded):
         info = self._try(lambda: self._filesystem.get_file_info(_joined(self._base, key)))
         return (key, info.size, _millis(info), _version(info)) if info.type == FileType.File else None
 
-    def read(self, wanted: ObjectRange) -> bytes:
+    def read(self, wanted: ObjectRange) -> Buffer:
         """Read by a file that no other thread uses meanwhile."""
         file = self._file(wanted)
-        data = self._try(lambda: self._whole(file, wanted))
+        data: Buffer = self._try(lambda: self._whole(file, wanted))
         with self._lock:
             self._idle.setdefault((wanted.key, wanted.version), []).append(file)
             self._idle.move_to_end((wanted.key, wanted.version))
             while len(self._idle) > _MAX_OPEN:
                 self._idle.popitem(last=False)
-        return bytes(data)
+        return data
 
     def put(self, key: str, file: Path) -> None:
         """Upload by one write.
@@ -200,20 +202,22 @@ class ArrowClient(_Guarded):
 
         self._try(upload)
 
-    def _whole(self, file: Any, wanted: ObjectRange) -> bytearray:
+    def _whole(self, file: Any, wanted: ObjectRange) -> Buffer:
         """Read all of a range, which pyarrow does not check.
 
         Of an answer that is shorter than it should be pyarrow says nothing, and the rest is what was in memory. So the
         last byte is one that is known; if it seems untouched, the range is read again with another one.
         """
-        data = bytearray()
+        import pyarrow as pa
+
+        buffer = pa.allocate_buffer(wanted.length)
+        data = memoryview(buffer).cast("B")
         for untouched in _UNTOUCHED:
-            data = bytearray(wanted.length)
             data[-1:] = untouched
             file.seek(wanted.start)
-            del data[file.readinto(data) :]
-            if len(data) < wanted.length or data[-1:] != untouched:
-                return data
+            count = file.readinto(data)
+            if count < wanted.length or data[-1:] != untouched:
+                return buffer.slice(0, count)
         raise StoreError("transient", f"the store gave less than the {wanted.length} bytes that it said it would")
 
     def _file(self, wanted: ObjectRange) -> Any:
@@ -302,7 +306,7 @@ class ObstoreClient(_Guarded):
         except Exception as error:  # noqa: BLE001
             fail(error, self._secrets)
 
-    def read(self, wanted: ObjectRange) -> bytes:
+    def read(self, wanted: ObjectRange) -> Buffer:
         """Read a range of the object as it was listed."""
         import obstore
 
@@ -310,10 +314,10 @@ class ObstoreClient(_Guarded):
         if wanted.version is not None:
             options["if_match"] = wanted.version
 
-        def bytes_of() -> bytes:
+        def bytes_of() -> Buffer:
             answer = obstore.get(self._store, _joined(self._base, wanted.key), options=options)
             _same(wanted.size, answer.meta["size"])
-            return answer.bytes().to_bytes()
+            return answer.bytes()
 
         try:
             return bytes_of()
@@ -392,7 +396,7 @@ class FsspecClient(_Guarded):
             fail(error, self._secrets)
         return None if info["type"] == "directory" else self._tuple(key, info)
 
-    def read(self, wanted: ObjectRange) -> bytes:
+    def read(self, wanted: ObjectRange) -> Buffer:
         """Read a range, the first one after a check of size and version."""
         if wanted.is_first and wanted.size is not None:
             self._filesystem.invalidate_cache()

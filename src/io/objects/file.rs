@@ -11,16 +11,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use bytes::Bytes;
+
 use super::request::{Attempt, Question};
 use super::view::StoreView;
 use crate::error::Result;
-use crate::io::provider::{ObjectBytes, ObjectInfo, ObjectRange, ProviderError, ProviderErrorKind};
+use crate::io::provider::{ObjectInfo, ObjectRange, ProviderError, ProviderErrorKind};
 use crate::io::storage::ReadFile;
 use crate::io::threads::lock;
 
 /// First window of records.
 const FIRST_WINDOW: u64 = 4 << 20;
-/// ObjectWindow of records.
+/// Window of records.
 const WINDOW: u64 = 8 << 20;
 /// First window of headers.
 const SMALL_WINDOW: u64 = 64 << 10;
@@ -64,8 +66,8 @@ struct ObjectWindow {
 }
 
 enum WindowBytes {
-    Coming(Attempt<ObjectBytes>),
-    Here(ObjectBytes),
+    Coming(Attempt<Bytes>),
+    Here(Bytes),
 }
 
 impl std::fmt::Debug for WindowBytes {
@@ -101,7 +103,7 @@ impl ObjectFile {
     }
 
     /// The question for a range. An answer of another length is none.
-    fn question(&self, start: u64, length: u64, is_first: bool) -> Question<ObjectBytes> {
+    fn question(&self, start: u64, length: u64, is_first: bool) -> Question<Bytes> {
         let (provider, object) = (
             Arc::clone(&self.view.store.provider),
             Arc::clone(&self.object),
@@ -114,7 +116,7 @@ impl ObjectFile {
         };
         Arc::new(move || {
             let bytes = provider.read(&object, range)?;
-            let given = (*bytes).as_ref().len();
+            let given = bytes.len();
             if given != length {
                 let text = format!(
                     "the store gave {given} of {length} bytes: the answer was cut, or the object became shorter since \
@@ -180,8 +182,8 @@ impl ObjectFile {
         }
     }
 
-    /// Copies what one window has from `position` on; returns the number of bytes.
-    fn copy(&self, windows: &mut Windows, buffer: &mut [u8], position: u64) -> io::Result<usize> {
+    /// Bytes of one window from `position` on, for a read of `wanted` bytes; none at the end of the object.
+    fn window(&self, windows: &mut Windows, position: u64, wanted: usize) -> io::Result<Bytes> {
         let held = windows
             .held
             .iter()
@@ -191,10 +193,10 @@ impl ObjectFile {
             let (start, length) = if is_whole {
                 (0, self.object.size)
             } else {
-                (position, self.length_of(windows, position, buffer.len()))
+                (position, self.length_of(windows, position, wanted))
             };
             if start.saturating_add(length) <= position {
-                return Ok(0);
+                return Ok(Bytes::new());
             }
             while windows.held.len() >= MAX_HELD {
                 windows.held.pop_front();
@@ -226,31 +228,23 @@ impl ObjectFile {
             .iter_mut()
             .find(|window| window.contains(position))
         else {
-            return Ok(0);
+            return Ok(Bytes::new());
         };
         windows.end = window.end();
-        self.arrive(window)?;
-        let WindowBytes::Here(bytes) = &window.bytes else {
-            return Ok(0);
-        };
+        let bytes = self.arrive(window)?;
         let from = usize::try_from(position.saturating_sub(window.start)).unwrap_or(usize::MAX);
-        let bytes = (**bytes).as_ref().get(from..).unwrap_or_default();
-        let count = bytes.len().min(buffer.len());
-        if let (Some(to), Some(from)) = (buffer.get_mut(..count), bytes.get(..count)) {
-            to.copy_from_slice(from);
-        }
-        Ok(count)
+        Ok(bytes.slice(from.min(bytes.len())..))
     }
 
     /// Waits for a window's bytes.
-    fn arrive(&self, window: &mut ObjectWindow) -> io::Result<()> {
+    fn arrive(&self, window: &mut ObjectWindow) -> io::Result<Bytes> {
         let (start, length) = (window.start, window.length);
         let question = self.question(start, length, window.is_first);
-        let coming = std::mem::replace(&mut window.bytes, WindowBytes::Here(Arc::new([])));
+        let coming = std::mem::replace(&mut window.bytes, WindowBytes::Here(Bytes::new()));
         let begun = match coming {
             WindowBytes::Here(bytes) => {
-                window.bytes = WindowBytes::Here(bytes);
-                return Ok(());
+                window.bytes = WindowBytes::Here(bytes.clone());
+                return Ok(bytes);
             }
             WindowBytes::Coming(attempt) => attempt,
         };
@@ -258,12 +252,12 @@ impl ObjectFile {
         let what = || format!("reading bytes {start} to {last}");
         match self.view.asking().ask(Some(begun), &question, &what) {
             Ok(bytes) => {
-                self.view.counters.add_bytes((*bytes).as_ref().len());
+                self.view.counters.add_bytes(bytes.len());
                 if length == self.object.size && !self.has_records {
                     self.view.keep_small(&self.object.key, &bytes);
                 }
-                window.bytes = WindowBytes::Here(bytes);
-                Ok(())
+                window.bytes = WindowBytes::Here(bytes.clone());
+                Ok(bytes)
             }
             Err(error) => {
                 // A later read asks again.
@@ -288,13 +282,23 @@ impl ReadFile for ObjectFile {
         let mut done = 0usize;
         while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
             let from = position.saturating_add(done as u64);
-            match self.copy(&mut windows, rest, from)? {
-                0 => break,
-                count => done = done.saturating_add(count),
+            let bytes = self.window(&mut windows, from, rest.len())?;
+            let count = bytes.len().min(rest.len());
+            if count == 0 {
+                break;
             }
+            if let (Some(to), Some(from)) = (rest.get_mut(..count), bytes.get(..count)) {
+                to.copy_from_slice(from);
+            }
+            done = done.saturating_add(count);
         }
         windows.held.retain(|window| window.length > 0);
         Ok(done)
+    }
+
+    fn share(&self, position: u64, wanted: usize) -> io::Result<Option<Bytes>> {
+        let bytes = self.window(&mut lock(&self.windows), position, wanted)?;
+        Ok((bytes.len() >= wanted).then_some(bytes))
     }
 
     fn stop_at(&self, position: Option<u64>) {

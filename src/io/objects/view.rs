@@ -6,11 +6,13 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+use bytes::Bytes;
+
 use super::listing::{KnownObjects, is_within, prefix_of};
 use super::request::{Asking, Attempt, Question, RequestCounters, RequestLimits};
 use crate::error::{Error, Result};
 use crate::format::file_name::FolderName;
-use crate::io::provider::{ObjectBytes, ObjectInfo, ObjectListing, Provider};
+use crate::io::provider::{ObjectInfo, ObjectListing, Provider};
 use crate::io::threads::lock;
 
 /// More partition folders than this may be listed one by one only if they are few of many.
@@ -58,7 +60,7 @@ pub(crate) struct StoreView {
     topics: Option<BTreeSet<String>>,
     known: Mutex<KnownObjects>,
     /// Indexes and checkpoints that were read: a lookup opens some of them several times.
-    small: Mutex<BTreeMap<String, ObjectBytes>>,
+    small: Mutex<BTreeMap<String, Bytes>>,
     pub(super) counters: Arc<RequestCounters>,
 }
 
@@ -207,20 +209,20 @@ impl StoreView {
     }
 
     /// The bytes of a small file, if they were read before.
-    pub(super) fn small_file(&self, key: &str) -> Option<ObjectBytes> {
+    pub(super) fn small_file(&self, key: &str) -> Option<Bytes> {
         lock(&self.small).get(key).cloned()
     }
 
     /// Keeps the bytes of a small file.
-    pub(super) fn keep_small(&self, key: &str, bytes: &ObjectBytes) {
-        if (**bytes).as_ref().len() > MAX_SMALL {
+    pub(super) fn keep_small(&self, key: &str, bytes: &Bytes) {
+        if bytes.len() > MAX_SMALL {
             return;
         }
         let mut small = lock(&self.small);
         if small.len() >= MAX_SMALL_FILES {
             small.clear();
         }
-        small.insert(key.to_owned(), Arc::clone(bytes));
+        small.insert(key.to_owned(), bytes.clone());
     }
 
     /// The object of a key, asked for by itself unless its folder was listed.
