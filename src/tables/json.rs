@@ -154,6 +154,17 @@ pub(crate) fn put_text_string(text: &str, to: &mut Vec<u8>) {
     to.push(b'"');
 }
 
+/// A text of JSON, on one line: it has line breaks only between tokens, where a space means the same.
+pub(crate) fn put_on_one_line(json: &str, to: &mut Vec<u8>) {
+    let start = to.len();
+    json.put(to);
+    for byte in to.iter_mut().skip(start) {
+        if matches!(byte, b'\n' | b'\r') {
+            *byte = b' ';
+        }
+    }
+}
+
 /// Counts the bytes that need no escape, in blocks, which avoids a branch per byte.
 fn plain_len(bytes: &[u8]) -> usize {
     const BLOCK: usize = 32;

@@ -13,7 +13,7 @@ use super::cell_text::{can_show, put_cell};
 use crate::arrow::schema::{Column, ColumnOptions, Layout};
 use crate::error::{Error, Result};
 use crate::format::put::Put;
-use crate::tables::json::{put_base64_string, put_text_string};
+use crate::tables::json::{put_base64_string, put_on_one_line, put_text_string};
 
 /// End of the name of a field for bytes that are not UTF-8.
 const BASE64: &str = "Base64";
@@ -164,7 +164,7 @@ impl<'a> Cell<'a> {
 /// A decoded key or value as JSON.
 fn put_decoded(array: &ArrayRef, is_json: bool, row: usize, to: &mut Vec<u8>) {
     match array.as_string_opt::<i32>().filter(|_| is_json) {
-        Some(json) => json.value(row).put(to),
+        Some(json) => put_on_one_line(json.value(row), to),
         None => put_cell(array, row, to),
     }
 }

@@ -14,7 +14,7 @@ use super::cell_text::{can_show, put_cell};
 use super::record_cells::put_payload;
 use crate::error::{Error, Result};
 use crate::format::put::Put;
-use crate::tables::json::{put_base64, put_base64_string, put_text_string};
+use crate::tables::json::{put_base64, put_base64_string, put_on_one_line, put_text_string};
 
 /// Format in which rows are written.
 #[derive(Clone, Debug)]
@@ -171,7 +171,7 @@ impl<'a> Cells<'a> {
             Self::Text(_, value) => put_text_string(value(row), to),
             Self::Number(_, value) => value(row).put(to),
             Self::Flag(flags) => flags.value(row).put(to),
-            Self::Json(text) => text.value(row).put(to),
+            Self::Json(text) => put_on_one_line(text.value(row), to),
             Self::Headers(lists, keys, values) => {
                 let place = |at: usize| lists.value_offsets().get(at).copied().unwrap_or_default();
                 let (begin, end) = (place(row), place(row.saturating_add(1)));

@@ -8,7 +8,7 @@ use super::builder::Builder;
 use super::fault::Undecoded;
 
 /// A schema's text and the texts that it refers to.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SchemaText<'a> {
     pub(crate) text: &'a str,
     /// Name (an Avro type, a `.proto` path, a JSON `$ref`) and text of every schema that it needs, also through others;

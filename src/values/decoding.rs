@@ -245,13 +245,23 @@ impl Decoding {
                 let old = reader.schema;
                 reader.schema = match moved.get(&old) {
                     Some(&known) => known,
-                    None => schemas.add(self.detached(old)?),
+                    None => match self.unchanged(old, &schemas) {
+                        Some(same) => same,
+                        None => schemas.add(self.detached(old)?),
+                    },
                 };
                 moved.insert(old, reader.schema);
             }
         }
         new.schemas = Arc::new(schemas);
         Ok(new)
+    }
+
+    /// A schema's place among others, if it and what it refers to are the same there.
+    fn unchanged(&self, index: SchemaIndex, others: &Schemas) -> Option<SchemaIndex> {
+        let known = self.schemas.get(index)?;
+        let found = others.rows().iter().position(|other| other == known)?;
+        (others.text(found).ok()? == self.schemas.text(index).ok()?).then_some(found)
     }
 
     /// A schema that carries the texts that it refers to.

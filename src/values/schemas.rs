@@ -79,10 +79,7 @@ pub(crate) struct Schemas {
 
 impl From<SchemaSet> for Schemas {
     fn from(set: SchemaSet) -> Self {
-        let mut all = Self::new(Vec::new(), set.contexts);
-        for row in set.rows {
-            all.add(row);
-        }
+        let mut all = Self::new(set.rows, set.contexts);
         all.given = set.given.iter().cloned().collect();
         all.set.given = set.given;
         all

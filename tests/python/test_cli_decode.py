@@ -54,6 +54,26 @@ def test_cat_prints_what_was_written() -> None:
     assert same([each["payload"] for each in found], [row.get("writer") for row in _case("value").rows])
 
 
+def test_json_of_several_lines_is_one_line(tmp_path: Path) -> None:
+    logs = GOLDEN / "json-schema" / "data-0"
+    options = ("-t", "object", "--decode", "value", "--decode-as", "json")
+    texts = kafkalog.read_table(logs, "object", columns=["value"], decode="value", decode_as="json")[
+        "value"
+    ].to_pylist()
+    assert any("\n" in text for text in texts if text is not None)
+    wanted = [text if text is None else json.loads(text) for text in texts]
+    assert [each["payload"] for each in _lines("cat", logs, *options, "-J")] == wanted
+    assert [each["value"] for each in _lines("export", logs, "-", *options, "--columns", "value")] == wanted
+    assert len(_lines("grep", "-F", "{", logs, *options, "-J")) == len(wanted) - wanted.count(None)
+    printed = call("cat", logs, *options, "-f", "%s\\n", "-Z").stdout.splitlines()
+    assert [None if line == "NULL" else json.loads(line) for line in printed] == wanted
+    # Cells of CSV may have several lines: the text as it is.
+    file = tmp_path / "o.csv"
+    assert call("export", logs, file, *options, "--columns", "offset,value").returncode == 0
+    cells = csv.DictReader(io.StringIO(file.read_bytes().decode(), newline=""))
+    assert [row["value"] or None for row in cells] == texts
+
+
 def test_text_of_a_format_is_json() -> None:
     as_json = ["null" if value is None else value for value in _read("value")]
     found = call("cat", KEYS, "-t", "key-record", "-s", "value=avro", "-f", "%s\\n", "-Z").stdout.splitlines()

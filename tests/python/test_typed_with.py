@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 KEYS = GOLDEN / "keys" / "data-0"
+POISON = GOLDEN / "poison" / "data-0"
 LINES = [json.loads(line) for line in (corpus.GOLDEN / "framed.jsonl").read_text().splitlines()]
 FRAMED = {name: list(rows) for name, rows in groupby(LINES, lambda row: str(row["case"]))}
 
@@ -177,6 +178,14 @@ def test_latest_of_each_key(form: Any) -> None:
     assert found["offset"].equals(raw["offset"])
     plain = {row["offset"]: row["value"] for row in _whole(decode="value", decode_as=form)}
     assert found["value"].to_pylist() == [plain[offset] for offset in found["offset"].to_pylist()]
+
+
+@pytest.mark.parametrize(("logs", "topic", "side"), [(KEYS, "key-record", "key"), (POISON, "poison-mixed", "value")])
+def test_a_dataset_gives_the_reasons_of_a_scan(logs: Path, topic: str, side: Any) -> None:
+    options: dict[str, Any] = {"decode": side, "on_undecoded": "null", "columns": [f"{side}Error"]}
+    wanted = kafkalog.read_table(logs, topic, **options)
+    assert wanted[f"{side}Error"].null_count < len(wanted)
+    assert kafkalog.dataset(logs, topic, **options).to_table().equals(wanted)
 
 
 def test_fields_that_are_filtered_are_all_that_is_decoded() -> None:

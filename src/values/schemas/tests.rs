@@ -51,6 +51,7 @@ fn an_id_is_looked_up_where_a_registry_looks() {
         soft(row("u-value", 2, 1, "u2")),
         hard(row("u-value", 3, 1, "u3")),
         row(":.no:t-value", 1, 7, "no"),
+        row(":.no:v-value", 2, 10, "v2"),
         hard(row(":.b:w-value", 1, 8, "gone in b")),
         hard(row("w-value", 1, 8, "gone")),
         RegisteredSchema {
@@ -63,6 +64,9 @@ fn an_id_is_looked_up_where_a_registry_looks() {
     for schemas in [schemas, serde_json::from_str(&json).unwrap()] {
         let text = |text: &str, by| Some((text.to_owned(), by));
         assert_eq!(found(&schemas, 1, "u"), text("u2", FoundBy::Subject));
+        // Of a context without a CONTEXT record, also where it comes out of a plan.
+        let newest = schemas.newest("v", Side::Value);
+        assert_eq!(&*schemas.get(newest.unwrap()).unwrap().text, "v2");
         assert_eq!(found(&schemas, 1, "t"), text("b2", FoundBy::ContextSubject));
         assert_eq!(
             found(&schemas, 1, "x"),
