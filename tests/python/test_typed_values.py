@@ -75,6 +75,14 @@ def _most_digits(value: Any) -> int:
     )
 
 
+def _reasons(row: dict[str, Any]) -> list[Any]:
+    """Reasons that are right for a value that the witnesses do not read."""
+    right = row.get("errors", [row.get("error", row.get("readError"))])
+    # With a bit flipped in the id, the value is also one of another schema.
+    is_foreign = "subject" in row and row["subject"] != row["reader"]["subject"]
+    return [*right, *["incompatible"] * is_foreign]
+
+
 @pytest.mark.parametrize("case", _cases(), ids=str)
 def test_struct_is_what_the_witnesses_read(case: Case) -> None:
     rows = case.rows
@@ -103,10 +111,13 @@ def test_struct_is_what_the_witnesses_read(case: Case) -> None:
         elif case.topic == "poison-skipped" and value is not None:
             # The damage is in a field that the reader schema leaves out.
             assert error is None
+        elif "Not an array" in row.get("readMessage", "") and value is not None:
+            # Avro's Java reader fails on a default of [] in a union; fastavro has it.
+            assert error is None
+            assert [*value] == [*row["disputed"]["fastavro"]], row
         elif row["framing"] != "null" and "javaValue" not in row:
             assert value is None, row
-            right = row.get("errors", [row.get("error", row.get("readError"))])
-            assert error.split()[0].rstrip(":") in right, (row, error)
+            assert error.split()[0].rstrip(":") in _reasons(row), (row, error)
 
 
 def _poison(**options: Any) -> pa.Table:
