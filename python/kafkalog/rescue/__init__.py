@@ -137,7 +137,10 @@ def rescue(
     disks = _disks(paths, remote)
     if into is not None:
         if place is not None:
-            raise ValueError("remote is for a new cluster, and into is for one that exists")
+            raise ValueError(
+                "remote is for a new cluster (out), not for into: the keys of a tier have the topic ids of the dead "
+                "cluster, and a cluster that exists gave its topics other ids, so that its broker looks for other keys"
+            )
         if out is not None or cluster_id is not None or nodes != 1:
             raise ValueError("out, cluster_id and nodes are for a new cluster, and into is for one that exists")
         from kafkalog.rescue.existing_cluster import rescue_into
