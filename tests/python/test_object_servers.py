@@ -201,3 +201,30 @@ def test_random_mixtures(broken: ObjectServer, reader: Reader) -> None:
             assert found.equals(reader.wanted), (seed, kinds)
             answered += 1
     assert answered > rounds // 10
+
+
+def test_s3fs(broken: ObjectServer) -> None:
+    """An object of s3fs, with a URL and with a path in it, and URLs of fsspec with the options of either."""
+    s3fs = pytest.importorskip("s3fs")
+    broken.plan()
+    given = broken.storage_options
+    names = {"key": given["aws_access_key_id"], "secret": given["aws_secret_access_key"]}
+    filesystem = s3fs.S3FileSystem(**names, endpoint_url=given["aws_endpoint_url"])
+    bucket = broken.url.removeprefix("s3://")
+    wanted = kafkalog.read_table(LOG_DIR, "orders")
+    ways: tuple[tuple[str, dict[str, Any]], ...] = (
+        (f"s3://{bucket}/L", {"filesystem": filesystem}),
+        (f"{bucket}/L", {"filesystem": filesystem}),
+        (f"fsspec::s3://{bucket}/L", {"storage_options": given}),
+        (f"fsspec::s3://{bucket}/L", {"storage_options": {**names, "endpoint_url": given["aws_endpoint_url"]}}),
+    )
+    for path, how in ways:
+        assert kafkalog.read_table(path, "orders", **how).equals(wanted), path
+    for passing in ("throttle", "short", "truncate"):
+        broken.plan({"fault": passing, "count": 1, "per_key": True, "kind": READS})
+        assert kafkalog.read_table(ways[0][0], "orders", filesystem=filesystem).equals(wanted), passing
+    for lasting, kind in (("denied", PermissionError), ("missing", FileNotFoundError)):
+        broken.plan({"fault": lasting, "kind": READS})
+        with pytest.raises(kind, match=f"s3://{bucket}/L") as raised:
+            kafkalog.read_table(ways[0][0], "orders", filesystem=filesystem)
+        assert names["secret"] not in str(raised.value)
