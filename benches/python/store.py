@@ -2,8 +2,8 @@
 
 ``python3 benches/python/store.py [--megabytes 1024] [--rounds 3] [--scratch DIR] [--spark]`` writes a log, has the
 shared oracle (``../shared/oracle/objects``; Java and Maven) serve it as S3 on loopback by s3proxy, and runs the legs in
-turn, each in a process of its own: medians of wall seconds and of the processor seconds of that process, which are not
-the server's. On a machine that does other work compare processor time.
+turn, each in a process of its own: medians of wall seconds, of the processor seconds of that process, and of the
+server's meanwhile. On a machine that does other work compare processor time.
 
 Legs:
   local     kafkalog.scan of the log on the disk, one thread
@@ -11,7 +11,8 @@ Legs:
   obstore   kafkalog.scan of the URL, one thread, by obstore
   pyarrow   the same by pyarrow
   lookup    offset_for_timestamp of a time in the middle, with the opening of the partition
-  spark 1   with --spark: kafkalog.spark.count on a local-cluster of one executor; wall time alone
+  spark 1   with --spark: kafkalog.spark.read with a transform that adds up lengths, on a local-cluster of one executor;
+            of a log four times as large, compressed by zstd, so that the executors have more to do than the server
   spark 2   likewise of two
 """
 
@@ -78,24 +79,44 @@ builder = SparkSession.builder.master(f"local-cluster[{executors},1,1024]")
 spark = builder.config("spark.ui.enabled", "false").getOrCreate()
 spark.sparkContext.setLogLevel("ERROR")
 given = {f"storage.{name}": value for name, value in options.items()}
-kafkalog.spark.count(spark, url, **given)
+def lengths(batch):
+    import pyarrow as pa, pyarrow.compute as pc
+    found = pc.sum(pc.binary_length(batch["value"])).as_py()
+    return pa.RecordBatch.from_pydict({"rows": [batch.num_rows], "bytes": [found]})
+schema = "rows bigint, bytes bigint"
+def rows():
+    made = kafkalog.spark.read(spark, url, columns=["value"], transform=lengths, schema=schema, **given)
+    return made.groupBy().sum().collect()[0][0]
+rows()
 begun = time.perf_counter()
-found = kafkalog.spark.count(spark, url, **given)
+found = rows()
 print(json.dumps([found, time.perf_counter() - begun, 0]))
 """
 
 
-def write(folder: Path, megabytes: int) -> int:
+def write(folder: Path, megabytes: int, values: list[bytes], **config: str) -> int:
     """Write a log of one partition; return the number of records."""
-    value = os.urandom(RECORD)
-    rows = 10_000
-    count = 0
-    with kafkalog.LogWriter(folder, "t", 0, config={"segment.bytes": str(SEGMENT)}) as log:
+    column, rows, count = pa.array(values, pa.binary()), len(values), 0
+    with kafkalog.LogWriter(folder, "t", 0, config=config) as log:
         while count * RECORD < megabytes << 20:
             times = pa.array(range(count, count + rows), pa.timestamp("ms", "UTC"))
-            log.append(pa.table({"value": pa.array([value] * rows, pa.binary()), "timestamp": times}))
+            log.append(pa.table({"value": column, "timestamp": times}))
             count += rows
     return count
+
+
+def texts(count: int) -> list[bytes]:
+    """Make JSON of about the length of a record, which compresses as such text does."""
+    fields = range(RECORD // 22)
+    return [
+        json.dumps({f"measured_{n}": row * n * 7919 % 30_011 / 1000 for n in fields}).encode() for row in range(count)
+    ]
+
+
+def used(process: int) -> float:
+    """Processor seconds that a process has used."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def free_port() -> int:
@@ -125,8 +146,12 @@ def main() -> None:
     scratch = Path(tempfile.mkdtemp(prefix="kafkalog-store-", dir=options.scratch))
     server = None
     try:
-        records = write(scratch / "all" / "L", options.megabytes)
+        segment = {"segment.bytes": str(SEGMENT)}
+        records = write(scratch / "all" / "L", options.megabytes, [os.urandom(RECORD)] * 10_000, **segment)
         size = sum(file.stat().st_size for file in (scratch / "all").rglob("*.log"))
+        if options.spark:
+            segment = {"segment.bytes": str(SEGMENT // 4), "compression.type": "zstd"}
+            compressed = write(scratch / "all" / "Z", options.megabytes * 4, texts(10_000), **segment)
         shutil.copytree(ORACLE, scratch / "oracle")
         command = [sys.executable, scratch / "oracle" / "run", "s3", scratch / "all", "--port", str(free_port())]
         server = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, text=True)
@@ -142,22 +167,25 @@ def main() -> None:
             "pyarrow": (BEFORE + SCAN + AFTER, url, given, "pyarrow", middle),
             "lookup": (BEFORE + LOOKUP + AFTER, url, given, "obstore", middle),
         }
-        if options.spark:
-            legs |= {f"spark {n}": (SPARK, url, json.dumps(by_name), str(n)) for n in (1, 2)}
         wanted = {"raw": size, "lookup": records // 2}
+        if options.spark:
+            legs |= {f"spark {n}": (SPARK, f"{said['url']}/Z", json.dumps(by_name), str(n)) for n in (1, 2)}
+            wanted |= {"spark 1": compressed, "spark 2": compressed}
         times: dict[str, list[list[float]]] = {name: [] for name in legs}
         for _ in range(options.rounds):
             for name, words in legs.items():
+                before = used(said["server_pid"])
                 found, *taken = run(*words, secret=secret)
+                taken.append(used(said["server_pid"]) - before)
                 if found != wanted.get(name, records):
                     raise SystemExit(f"{name} found {found}, not {wanted.get(name, records)}")
                 times[name].append(taken)
-                print(f"{name}: {taken[0]:.2f} s, cpu {taken[1]:.2f} s", file=sys.stderr)
+                print(f"{name}: {taken[0]:.2f} s, cpu {taken[1]:.2f} s, server {taken[2]:.2f} s", file=sys.stderr)
         print(f"{size / 1e9:.2f} GB, {records} records, load {os.getloadavg()[0]:.1f}")
         for name, each in times.items():
-            wall, cpu = (statistics.median(column) for column in zip(*each, strict=True))
-            speed = "" if name == "lookup" else f"{size / 1e6 / wall:7.0f} MB/s"
-            print(f"{name:10} wall {wall:6.2f} s  cpu {cpu:6.2f} s  {speed}")
+            wall, cpu, theirs = (statistics.median(column) for column in zip(*each, strict=True))
+            speed = f"{size / 1e6 / wall:7.0f} MB/s" if name in {"local", "raw", "obstore", "pyarrow"} else ""
+            print(f"{name:10} wall {wall:6.2f} s  cpu {cpu:6.2f} s  server {theirs:6.2f} s  {speed}")
     finally:
         if server is not None:
             server.terminate()
