@@ -1,4 +1,4 @@
-//! TextBuilder that are the same for many rows: topic, segment, codec, control type.
+//! Texts that are the same for many rows: topic, segment, codec, control type.
 
 use arrow_array::ArrayRef;
 use arrow_schema::Field;
@@ -31,7 +31,7 @@ pub(super) fn strings(layout: Layout, fill: FillText) -> Box<dyn ValueColumn> {
     Box::new(StringColumn { strings, fill })
 }
 
-/// TextBuilder in the order of rows.
+/// Texts in the order of rows.
 #[derive(Debug)]
 pub(super) enum TextBuilder {
     /// `string`

@@ -54,7 +54,7 @@ impl TopicWriters {
     }
 }
 
-/// DecodedCell keys, or decoded values, of the rows of a batch.
+/// Decoder of the keys, or of the values, of the rows of a batch.
 #[derive(Debug)]
 pub(crate) struct PayloadDecoder {
     decoding: Arc<Decoding>,

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::format::batch::RECORD_BATCH_OVERHEAD;
 
 /// The first row that no batch of `most` bytes has room for, uncompressed, and the bytes of a batch that has it alone.
-/// InputColumns that are not written are left out.
+/// Columns that are not written are left out.
 ///
 /// # Errors
 /// `InvalidArgument` for columns that are missing or of a type that does not serve.
