@@ -160,6 +160,31 @@ def test_several_messages_need_text(tmp_path: Path) -> None:
     assert table["value"].to_pylist() == [{"b": "x", "c": []}, None, {"b": "x", "c": []}]
 
 
+def test_of_several_names_of_a_number_the_first_counts(tmp_path: Path) -> None:
+    """As in google.protobuf's ``values_by_number``."""
+    text = (
+        'syntax = "proto3"; message M { K k = 1; repeated K l = 2; map<string, K> m = 3; }'
+        "enum K { option allow_alias = true; Z = 0; B = 1; A = 1; C = 1; N = -5; }"
+    )
+    _log(tmp_path / "d", [_framed(b"\0", b"\x08\1\x12\2\1\0\x1a\2\x10\1")])
+    assert _typed(tmp_path / "d", text)["value"].to_pylist() == [{"k": "B", "l": ["B", "Z"], "m": [("", "B")]}]
+    (found,) = _typed(tmp_path / "d", text, decode_as="json")["value"].to_pylist()
+    assert json.loads(found) == {"k": "B", "l": ["B", "Z"], "m": {"": "B"}}
+
+
+def test_names_may_differ_in_case_and_underscores_alone(tmp_path: Path) -> None:
+    """As for registries, and for protoc since version 22, which compares the names in JSON."""
+    text = 'syntax = "proto3"; message M { int32 user_id = 1; oneof o { int32 userid = 2; string USER_ID = 3; } }'
+    _log(tmp_path / "d", [_framed(b"\0", b"\x08\5\x10\7")])
+    wanted = {"user_id": 5, "userid": 7, "USER_ID": None}
+    assert _typed(tmp_path / "d", text)["value"].to_pylist() == [wanted]
+    assert _typed(tmp_path / "d", text, columns=["value.userid"])["value"].to_pylist() == [{"userid": 7}]
+    (found,) = _typed(tmp_path / "d", text, decode_as="json")["value"].to_pylist()
+    assert json.loads(found) == {"user_id": 5, "userid": 7}
+    with pytest.raises(ValueError, match="userid"):
+        _typed(tmp_path / "d", text.replace("USER_ID", "userid"))
+
+
 def test_unknown_fields_are_counted(tmp_path: Path) -> None:
     _log(tmp_path / "d", [_framed(b"\0", b"\x08\5\x10\1\x98\1\1"), _framed(b"\0", b"\x12\1x")])
     forms: list[Any] = ["struct", "json"]

@@ -1,6 +1,6 @@
 //! Descriptors of a schema: `.proto` text as registries keep it, or descriptors in base64 as clients send them.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use base64::Engine as _;
@@ -10,7 +10,7 @@ use prost_reflect::prost_types::{
     DescriptorProto, EnumDescriptorProto, FieldDescriptorProto, FileDescriptorProto,
     FileDescriptorSet, UninterpretedOption,
 };
-use prost_reflect::{DescriptorPool, FileDescriptor};
+use prost_reflect::{DescriptorPool, FieldDescriptor, FileDescriptor};
 
 use crate::values::decoder::SchemaText;
 use crate::values::fault::{Cause, Undecoded};
@@ -30,6 +30,9 @@ const EDITIONS: &str = "Protobuf editions are not supported, proto2 and proto3 a
 
 /// The name of the schema's own file, which no import can name.
 const OWN_NAME: &str = "\u{1}schema.proto";
+
+/// The beginning of what stands in for a field's name, and of that name.
+const RENAMED: char = '\u{1}';
 
 /// Compiles a schema with all that it imports.
 ///
@@ -136,10 +139,32 @@ fn strip_message(message: &mut DescriptorProto) {
         range.options = None;
     }
     message.field.iter_mut().for_each(strip_field);
+    rename_similar(&mut message.field);
     message.extension.iter_mut().for_each(strip_field);
     message.enum_type.iter_mut().for_each(strip_enum);
     // Parsers nest at most some hundred messages.
     message.nested_type.iter_mut().for_each(strip_message);
+}
+
+/// Gives another name to a field whose name differs from an earlier one's in case and underscores alone (`user_id`,
+/// `userid`): the linker refuses those of proto3, registries and newer compilers do not. [`name`] is its own.
+fn rename_similar(fields: &mut [FieldDescriptorProto]) {
+    let mut seen: HashMap<String, String> = HashMap::new();
+    for (at, field) in fields.iter_mut().enumerate() {
+        let name = field.name().to_owned();
+        let plain = name.replace('_', "").to_ascii_lowercase();
+        let first = seen.entry(plain).or_insert_with(|| name.clone());
+        if *first != name {
+            field.json_name = Some(format!("{RENAMED}{name}"));
+            field.name = Some(format!("{RENAMED}{at}"));
+        }
+    }
+}
+
+/// The name of a field in its text.
+pub(super) fn name(field: &FieldDescriptor) -> &str {
+    let renamed = field.json_name().strip_prefix(RENAMED);
+    renamed.unwrap_or_else(|| field.name())
 }
 
 fn strip_enum(of: &mut EnumDescriptorProto) {

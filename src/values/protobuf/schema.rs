@@ -229,7 +229,7 @@ impl ProtoSchema {
             });
             let others = others.filter(|&number| number != field.number());
             fields.push(ProtoField {
-                name: field.name().to_owned(),
+                name: compile::name(field).to_owned(),
                 number: field.number(),
                 kind: self.kind(&field.kind(), field.is_group(), message)?,
                 label: label(field.is_map(), field.cardinality()),
@@ -313,11 +313,12 @@ impl ProtoSchema {
         if let Some(&known) = self.enum_names.get(of.full_name()) {
             return known;
         }
-        let mut names: Vec<_> = of
-            .values()
+        // In the order of the text; the pool's has several names for a number in another one.
+        let values = of.enum_descriptor_proto().value.iter();
+        let mut names: Vec<_> = values
             .map(|value| (value.number(), value.name().to_owned()))
             .collect();
-        // Stable, so that of several names for a number the first stays.
+        // Stable, so that of several names for a number the first stays, as everywhere else.
         names.sort_by_key(|(number, _)| *number);
         names.dedup_by_key(|(number, _)| *number);
         self.enums.push(ProtoEnum {
