@@ -53,6 +53,14 @@ def test_ten_thousand_partitions_are_listed_by_two_hundred_requests(
         assert len(plan_ranges(storage.located("s3://bkt/logs", given), ReadOptions(topics="t7"))) == PARTITIONS
         assert server.counts["LIST"] <= 11 + PARTITIONS
         assert server.counts["HEAD"] == 0
+        # All at once, where that takes less: at most the names in the log dir come first.
+        for topics, most in ((5, 11 + 5 * PARTITIONS), (6, 11 + 201), (200, 201), (249, 201)):
+            server.reset()
+            given_topics = [f"t{number}" for number in range(topics)]
+            located = storage.located("s3://bkt/logs", given)
+            assert len(plan_ranges(located, ReadOptions(topics=given_topics))) == topics * PARTITIONS
+            assert server.counts["LIST"] <= most
+            assert server.counts["HEAD"] == 0
     finally:
         server.close()
 

@@ -109,7 +109,7 @@ impl ReadFolder for ObjectFolder {
     }
 
     fn narrowed(&self, topics: &BTreeSet<String>) -> Option<Folder> {
-        if self.view.knows_below(&self.key) {
+        if self.view.knows_below(&self.key) || StoreView::lists_all(topics) {
             return None;
         }
         let narrowed = self.view.narrowed(&self.key, Some(topics));

@@ -17,6 +17,8 @@ use crate::io::threads::lock;
 
 /// More partition folders than this may be listed one by one only if they are few of many.
 const FEW_FOLDERS: usize = 16;
+/// So many topics have more folders than a full listing of 10,000 has pages: their names need not be listed first.
+const MANY_TOPICS: usize = 200;
 /// Requests for a full listing of so many partition folders, where each has about twenty files and a page a thousand.
 const FOLDERS_OF_A_PAGE: usize = 50;
 
@@ -95,6 +97,11 @@ impl StoreView {
             small: Mutex::default(),
             counters: Arc::clone(&self.counters),
         }
+    }
+
+    /// Returns whether all is listed at once for so many topics.
+    pub(super) fn lists_all(topics: &BTreeSet<String>) -> bool {
+        topics.len() >= MANY_TOPICS
     }
 
     /// Returns whether everything below a folder was listed.
