@@ -5,6 +5,8 @@
 //! over SHA3-512. Sources: `CompressionChunkEnumeration`, `EncryptionChunkEnumeration`, `RsaEncryptionProvider`.
 
 mod sealed;
+#[cfg(test)]
+mod tests;
 
 use std::borrow::Cow;
 
@@ -12,26 +14,26 @@ use crate::compress::{DecodeLimit, Decompressor};
 use crate::error::{Error, Result};
 use crate::types::{Compression, Position};
 
-pub(crate) use self::sealed::{DataKey, unwrap_data_key};
+pub use self::sealed::{DataKey, unwrap_data_key};
 
 /// Zstandard came with this one.
 const MAGIC: u8 = 2;
 
 /// A chunk as its index describes it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct StoredChunk {
+pub struct StoredChunk {
     /// Its bytes in the object.
-    pub(crate) size: usize,
+    pub size: usize,
     /// Bytes of the file that it holds.
-    pub(crate) original: usize,
+    pub original: usize,
 }
 
 /// Decodes consecutive chunks that begin at `position` of an object; returns the bytes of the file.
 ///
 /// # Errors
-/// `CorruptRecord`, at the position of the chunk, where there is too little, a tag does not fit, or a frame is broken or
+/// `CorruptRecord`, at a position in the chunk, where there is too little, a tag does not fit, or a frame is broken or
 /// gives another length; `OutOfMemory`.
-pub(crate) fn decode_chunks(
+pub fn decode_chunks(
     stored: &[u8],
     position: Position,
     chunks: &[StoredChunk],
@@ -76,7 +78,7 @@ pub(crate) fn decode_chunks(
 ///
 /// # Errors
 /// `CorruptRecord` where the frame is broken or holds more than `limit` bytes; `OutOfMemory`.
-pub(crate) fn decompress_sizes(stored: &[u8], limit: usize) -> Result<Vec<u8>> {
+pub fn decompress_sizes(stored: &[u8], limit: usize) -> Result<Vec<u8>> {
     let mut out = Vec::new();
     let limit = DecodeLimit(limit);
     Decompressor::new().decompress(Compression::Zstd, MAGIC, stored, &mut out, limit)?;

@@ -24,6 +24,12 @@ pub mod arrow {
         pub use crate::arrow::schema::{Column, Layout};
     }
 }
+#[cfg(feature = "decrypt")]
+pub mod chunks {
+    pub use crate::chunks::{
+        DataKey, StoredChunk, decode_chunks, decompress_sizes, unwrap_data_key,
+    };
+}
 pub mod compress {
     pub use crate::compress::{Codec, Compressor, DecodeLimit, Decompressor};
 }

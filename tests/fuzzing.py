@@ -50,6 +50,7 @@ SEEDS = {
     "append": ("*.log",),
     "record": (),
     "decompress": (),
+    "chunks": (),
     "index": ("*.index", "*.timeindex", "*.txnindex"),
     "tables": ("__*/*.log", "__*/*.checkpoint"),
     "names": ("*checkpoint", "*.snapshot", "*.metadata", "*.properties"),

@@ -1,5 +1,7 @@
 //! Encrypted chunks and the keys to them.
 
+use std::fmt;
+
 use aes_gcm::aead::{Aead, Payload};
 use aes_gcm::{Aes256Gcm, KeyInit, Nonce};
 use rsa::PrivateKey;
@@ -13,9 +15,15 @@ use crate::types::Position;
 const NONCE: usize = 12;
 
 /// The key of a segment's chunks, and the bytes that each tag covers besides.
-pub(crate) struct DataKey {
+pub struct DataKey {
     cipher: Aes256Gcm,
     aad: Vec<u8>,
+}
+
+impl fmt::Debug for DataKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DataKey")
+    }
 }
 
 impl DataKey {
@@ -23,7 +31,7 @@ impl DataKey {
     ///
     /// # Errors
     /// `InvalidArgument` for one of another length.
-    pub(crate) fn new(key: &[u8], aad: &[u8]) -> Result<Self> {
+    pub fn new(key: &[u8], aad: &[u8]) -> Result<Self> {
         let cipher = Aes256Gcm::new_from_slice(key).map_err(|_| {
             Error::InvalidArgument(format!("a data key of {} bytes, expected 32", key.len()))
         })?;
@@ -37,7 +45,7 @@ impl DataKey {
     ///
     /// # Errors
     /// `CorruptRecord` where key, additional data or bytes are not those of the encryption.
-    pub(crate) fn open(&self, sealed: &[u8], at: Position) -> Result<Vec<u8>> {
+    pub fn open(&self, sealed: &[u8], at: Position) -> Result<Vec<u8>> {
         let opened = sealed
             .split_first_chunk::<NONCE>()
             .and_then(|(nonce, msg)| {
@@ -56,7 +64,7 @@ impl DataKey {
 ///
 /// # Errors
 /// `InvalidArgument` where the private key cannot be read, or is not the one of the pair.
-pub(crate) fn unwrap_data_key(private_key: &str, wrapped: &[u8]) -> Result<Vec<u8>> {
+pub fn unwrap_data_key(private_key: &str, wrapped: &[u8]) -> Result<Vec<u8>> {
     let key = PrivateKey::from_pkcs8_pem(private_key)
         .or_else(|_| PrivateKey::from_pkcs1_pem(private_key))
         .map_err(|_| {

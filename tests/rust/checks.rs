@@ -9,6 +9,7 @@ use kafkalog::internal::arrow::batches::BatchReader;
 use kafkalog::internal::arrow::columns::ColumnOptions;
 use kafkalog::internal::arrow::reader::RangeReader;
 use kafkalog::internal::arrow::schema::Column;
+use kafkalog::internal::chunks::{DataKey, StoredChunk, decode_chunks, decompress_sizes};
 use kafkalog::internal::compress::{Codec, DecodeLimit, Decompressor};
 use kafkalog::internal::error::Error;
 use kafkalog::internal::format::batch::BatchHeader;
@@ -39,9 +40,9 @@ use kafkalog::internal::values::{DecodedColumn, DecodedPayloads};
 pub const LIMIT: DecodeLimit = DecodeLimit(1 << 20);
 
 /// All of them.
-pub const ALL: [fn(&[u8]); 13] = [
-    batch, segment, record, decompress, index, names, append, tables, resync, protobuf, json, avro,
-    framing,
+pub const ALL: [fn(&[u8]); 14] = [
+    batch, segment, record, decompress, chunks, index, names, append, tables, resync, protobuf,
+    json, avro, framing,
 ];
 
 const PROTO: &str = r#"syntax = "proto3"; import "google/protobuf/any.proto"; import "google/protobuf/struct.proto";
@@ -329,6 +330,48 @@ pub fn decompress(data: &[u8]) {
         // A context that was used answers as a new one did.
         assert!(before.is_none_or(|before| before == out));
         before = Some(out);
+    }
+}
+
+/// Chunks of a tier, in all ways in which they are stored: their number, their sizes (stored and of the file) and what is
+/// stored.
+pub fn chunks(data: &[u8]) {
+    const AT: u64 = 1000;
+    let Some((&count, rest)) = data.split_first() else {
+        return;
+    };
+    let (sizes, stored) = rest.split_at(rest.len().min(usize::from(count % 4) * 4));
+    let size = |at: &[u8]| usize::from(u16::from_be_bytes([at[0], at[1]]));
+    let pairs = sizes.chunks_exact(4);
+    let told: Vec<_> = pairs
+        .map(|each| StoredChunk {
+            size: size(each),
+            original: size(&each[2..]),
+        })
+        .collect();
+    let taken: usize = told.iter().map(|each| each.size).sum();
+    let original: usize = told.iter().map(|each| each.original).sum();
+    let key = DataKey::new(&[7; 32], b"aad").unwrap();
+    for (is_compressed, key) in [
+        (false, None),
+        (true, None),
+        (false, Some(&key)),
+        (true, Some(&key)),
+    ] {
+        match decode_chunks(stored, AT, &told, is_compressed, key) {
+            Ok(file) => {
+                assert!(file.len() == original && taken <= stored.len());
+                assert!(is_compressed || key.is_some() || file == stored[..taken]);
+            }
+            Err(error) => {
+                assert!(error.as_fault().unwrap().location.position >= Some(AT));
+                describes(&error, stored.len() + usize::try_from(AT).unwrap());
+            }
+        }
+    }
+    match decompress_sizes(stored, LIMIT.0) {
+        Ok(sizes) => assert!(sizes.len() <= LIMIT.0),
+        Err(error) => describes(&error, stored.len()),
     }
 }
 
