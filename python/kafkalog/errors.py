@@ -57,7 +57,10 @@ class KafkaLogError(Exception):
 
 
 class CorruptRecordError(KafkaLogError):
-    """Bytes of a ``.log`` file do not match their checksum, their structure or the batches around them."""
+    """Bytes of a ``.log`` file do not match their checksum, their structure or the batches around them.
+
+    Of a segment in a tier also if the objects that it is made of are damaged: ``path`` and ``position`` are theirs.
+    """
 
 
 class CorruptIndexError(KafkaLogError):

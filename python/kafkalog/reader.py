@@ -249,7 +249,7 @@ class RecordReader(_reprs.Closing):
             codec      the checksum is right, and the records cannot be decompressed
             torn       a batch is incomplete: bytes are missing or were never written. Also the end of the active
                        segment where a write was cut off, or where it was preallocated
-            foreign    bytes that are no batch
+            foreign    bytes that are no batch, or that a tier cannot give
             missing    a whole segment: ``segment`` is the name it would have, both positions are 0. A gap between two
                        segments, in a log that was never compacted
             timestamp  a record whose timestamp no microseconds hold (``timestamp_unit="us"``); the rest of its batch

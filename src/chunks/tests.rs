@@ -43,7 +43,7 @@ struct Stored {
 impl Stored {
     fn new(is_compressed: bool, is_sealed: bool) -> Self {
         let file: Vec<u8> = (0..2500u32)
-            .map(|at| (at / 3 * 7).to_le_bytes()[0])
+            .map(|at| u8::try_from(at / 3 % 251).unwrap())
             .collect();
         let (mut bytes, mut chunks) = (Vec::new(), Vec::new());
         for (part, nonce) in file.chunks(1000).zip(1..) {
@@ -78,11 +78,11 @@ impl Stored {
         decode_chunks(bytes, AT, chunks, self.is_compressed, self.key.as_ref())
     }
 
-    /// Where chunks begin in the object.
+    /// Positions in the object at which chunks begin.
     fn starts(&self) -> Vec<Position> {
         let sizes = self.chunks.iter().scan(AT, |at, chunk| {
             let start = *at;
-            *at += chunk.size as u64;
+            *at = at.saturating_add(chunk.size as u64);
             Some(start)
         });
         sizes.collect()
@@ -144,7 +144,7 @@ fn sizes_that_lie_are_damage_of_their_chunk() {
                 *size = changed;
                 let error = stored.decode(&stored.bytes, &chunks).unwrap_err();
                 let at = position(&error);
-                // The end as it is told, which may be behind the next chunk's beginning.
+                // The end by the size that lies, which may be behind the next chunk's beginning.
                 let end = starts[n].saturating_add(chunks[n].size.max(1) as u64);
                 assert!((starts[n]..end).contains(&at), "{n} {changed}: {error}");
             }

@@ -119,7 +119,7 @@ fn refused(codec: Compression, src: &[u8], what: &str, position: u64) {
     assert!(matches!(error, Error::CorruptRecord(_)), "{error}");
     let fault = error.as_fault().unwrap();
     assert_eq!(
-        (fault.what, fault.location.position),
+        (&*fault.what, fault.location.position),
         (what, Some(position)),
         "{error}"
     );

@@ -1,5 +1,6 @@
 //! A fault and its place: in a file, or in our own code.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::panic;
 use std::path::{Path, PathBuf};
@@ -52,7 +53,7 @@ pub struct Fault {
     /// The kind.
     pub kind: FaultKind,
     /// The field or structure, in the format's words ("batch length", "crc").
-    pub what: &'static str,
+    pub what: Cow<'static, str>,
     /// The value that the format, a limit or a neighbour requires.
     pub expected: String,
     /// The value that was found.

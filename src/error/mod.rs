@@ -12,9 +12,11 @@ use std::path::{Path, PathBuf};
 
 use crate::types::{Offset, Position};
 
+mod damaged;
 mod fault;
 mod refusal;
 
+pub(crate) use self::damaged::DamagedRange;
 use self::fault::InternalFault;
 pub use self::fault::{Fault, FaultKind, Location};
 pub use self::refusal::{ProducerFault, ProducerRule, Refusal};
@@ -97,10 +99,6 @@ pub enum Error {
 }
 
 impl Error {
-    #[expect(
-        clippy::unnecessary_box_returns,
-        reason = "every variant holds it boxed, so that a Result stays small"
-    )]
     #[cold]
     fn fault_without_position(
         what: &'static str,
@@ -112,10 +110,6 @@ impl Error {
         fault
     }
 
-    #[expect(
-        clippy::unnecessary_box_returns,
-        reason = "every variant holds it boxed, so that a Result stays small"
-    )]
     #[cold]
     fn fault(
         what: &'static str,
@@ -129,7 +123,7 @@ impl Error {
                 ..Location::default()
             },
             kind: FaultKind::Other,
-            what,
+            what: what.into(),
             expected: expected.to_string(),
             found: found.to_string(),
         })
@@ -289,12 +283,15 @@ impl Error {
     }
 
     /// [`Error::Io`] for a path; shaped for `map_err`. A read that the caller cancelled is [`Error::Interrupted`]: the
-    /// operating system's interruptions do not get here.
+    /// operating system's interruptions do not get here. Damage in a store is an error about bytes, as on a disk.
     pub fn io(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| match source.kind() {
             io::ErrorKind::Interrupted => Self::Interrupted,
-            _ => Self::Io { path, source },
+            _ => match DamagedRange::met(&source) {
+                Some(damaged) => damaged.to_error().at(&path),
+                None => Self::Io { path, source },
+            },
         }
     }
 

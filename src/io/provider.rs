@@ -3,11 +3,13 @@
 //! A provider answers one request at a time and does no more: limits, retries, time-outs and reading ahead are those of
 //! [`super::objects`]. Keys are relative to the root that it was mounted at, such as a bucket.
 
+use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::error::DamagedRange;
 use crate::types::TimestampMs;
 
 /// One object, as a listing gave it.
@@ -46,7 +48,7 @@ pub(crate) struct ObjectRange {
 }
 
 /// Reason for which a request failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ProviderErrorKind {
     /// There is no such object or bucket.
     Missing,
@@ -56,6 +58,8 @@ pub(crate) enum ProviderErrorKind {
     Changed,
     /// Another try may succeed: the store is busy, or the connection broke.
     Transient,
+    /// The store has the object, but no bytes can be made of it ([`tell_damage`]).
+    Damaged(DamagedRange),
     /// Anything else.
     Other,
 }
@@ -103,4 +107,25 @@ pub(crate) trait Provider: fmt::Debug + Send + Sync {
     fn wait(&self, wait: &mut (dyn FnMut() + Send)) {
         wait();
     }
+}
+
+thread_local! {
+    static TOLD: Cell<Option<DamagedRange>> = const { Cell::new(None) };
+}
+
+/// Tells which damage the request of this thread has met: a provider does so before it fails.
+pub(crate) fn tell_damage(damaged: DamagedRange) {
+    TOLD.set(Some(damaged));
+}
+
+/// The answer to a request that this thread made, with the damage that it was told meanwhile.
+pub(super) fn with_damage<T>(answer: Provided<T>) -> Provided<T> {
+    let told = TOLD.take();
+    answer.map_err(|error| match told {
+        Some(damaged) => ProviderError {
+            kind: ProviderErrorKind::Damaged(damaged),
+            ..error
+        },
+        None => error,
+    })
 }

@@ -68,6 +68,15 @@ pub trait ReadFile: fmt::Debug + Send + Sync {
     fn stop_at(&self, position: Option<u64>) {
         let _ = position;
     }
+
+    /// Gives other bytes for those that the storage cannot give since they are damaged, for readers that go on after
+    /// damage.
+    fn pass_damage(&self) {}
+
+    /// Returns whether damage was met.
+    fn has_damage(&self) -> bool {
+        false
+    }
 }
 
 /// Length and modification time of a file.

@@ -1,5 +1,7 @@
 //! Chunks of segments in tiered storage.
 
+use std::path::Path;
+
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -38,7 +40,7 @@ impl PyChunkReader {
         })
     }
 
-    /// Decodes consecutive chunks that begin at `position` of an object, of which each has these sizes, stored and
+    /// Decodes consecutive chunks that begin at `position` of the object `name`, of which each has these sizes, stored and
     /// original.
     fn decode<'py>(
         &self,
@@ -46,13 +48,15 @@ impl PyChunkReader {
         stored: &[u8],
         position: u64,
         sizes: Vec<(usize, usize)>,
+        name: &str,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let chunk = |(size, original)| StoredChunk { size, original };
         let chunks: Vec<_> = sizes.into_iter().map(chunk).collect();
         let key = self.key.as_ref();
         let decoded =
             py.detach(|| decode_chunks(stored, position, &chunks, self.is_compressed, key));
-        Ok(PyBytes::new(py, &decoded.map_err(into_py)?))
+        let decoded = decoded.map_err(|error| into_py(error.at(Path::new(name))));
+        Ok(PyBytes::new(py, &decoded?))
     }
 
     /// Opens an index, which is never compressed; its length is not known before.
@@ -61,9 +65,12 @@ impl PyChunkReader {
         py: Python<'py>,
         stored: &[u8],
         position: u64,
+        name: &str,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let opened = match &self.key {
-            Some(key) => py.detach(|| key.open(stored, position)).map_err(into_py)?,
+            Some(key) => py
+                .detach(|| key.open(stored, position))
+                .map_err(|error| into_py(error.at(Path::new(name))))?,
             None => stored.to_vec(),
         };
         Ok(PyBytes::new(py, &opened))

@@ -3,14 +3,16 @@
 //! The classes live in `kafkalog.errors`, in Python, so that they pickle: Spark ships them from worker to driver.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use pyo3::exceptions::{PyKeyboardInterrupt, PyMemoryError, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 use crate::api::rows::{OnCorrupt, is_damage};
-use crate::error::{Error, Fault, Refusal};
+use crate::api::tell_damage as tell;
+use crate::error::{DamagedRange, Error, Fault, Location, Refusal};
 
 /// The exception for an error.
 pub(super) fn to_py(error: &Error) -> PyErr {
@@ -135,6 +137,29 @@ fn of_fault(py: Python<'_>, class: &str, text: &str, fault: &Fault) -> PyResult<
     let location = &fault.location;
     let path = location.path.as_deref().map(Path::as_os_str);
     new(py, class, (text, path, location.position, location.offset))
+}
+
+/// Tells the core the damage that a read of a tier meets, a `kafkalog.tiers.layout.DamagedError`, before it is raised.
+#[pyfunction]
+pub(super) fn tell_damage(told: &Bound<'_, PyAny>) -> PyResult<()> {
+    let location = Location {
+        path: told.getattr("path")?.extract::<Option<PathBuf>>()?,
+        position: told.getattr("position")?.extract()?,
+        offset: None,
+    };
+    let text = told.str()?.to_string();
+    let before = format!("{location}: ");
+    let text = text.strip_prefix(&before).unwrap_or(&text);
+    let class = told.getattr("error")?.get_type().name()?;
+    tell(DamagedRange {
+        range: told.getattr("start")?.extract()?..told.getattr("end")?.extract()?,
+        error: match class.to_str()? {
+            "UnsupportedFormatError" => Error::UnsupportedFormat,
+            _ => Error::CorruptRecord,
+        },
+        fault: Arc::new(Fault::told(location, text)),
+    });
+    Ok(())
 }
 
 fn new<'py>(

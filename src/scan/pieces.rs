@@ -64,6 +64,7 @@ impl Pieces {
         if self.open.as_ref().is_none_or(|(open, _)| *open != path) {
             let is_whole = self.on_corrupt == OnCorrupt::Skip && {
                 let file = folder.open(&segment.file_name).ok()?;
+                file.pass_damage();
                 !is_ordered(file, segment.size, segment.bounds()).ok()?
             };
             let lookup = if is_whole {

@@ -136,6 +136,9 @@ impl LogSegment {
 
     /// Its batches, past damage if requested, from `position` of `source` on.
     pub(crate) fn batches(&self, source: SegmentSource, position: Position) -> Batches<PastDamage> {
+        if let Some(file) = source.file().filter(|_| self.on_corrupt == OnCorrupt::Skip) {
+            file.pass_damage();
+        }
         let policy = PastDamage::new(self.on_corrupt, self.bounds(), self.size, position);
         Batches::new(source, policy)
     }

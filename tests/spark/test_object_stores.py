@@ -168,6 +168,30 @@ def test_a_tier_is_read_by_a_session(spark: SparkSession, way: Any, tmp_path: Pa
         assert alone.count() == kafkalog.read_table(None, "txn-mixed", **case.remote).num_rows
 
 
+def test_tasks_meet_damage_of_a_tier(tmp_path: Path) -> None:
+    """A chunk that its tag does not fit: a task fails with the object's place, or reads the other chunks."""
+    case = tiered_cases.unpack("aiven-lineage-zstd-aes", tmp_path)
+    log = next(case.tier.glob("diverged-*/0/00000000000000000060-*.log"))
+    data = bytearray(log.read_bytes())
+    data[20] ^= 1
+    log.write_bytes(data)
+    options = {"subscribe": "diverged", "keyring": json.dumps({key: str(at) for key, at in case.keyring.items()})}
+    options |= {"path": str(case.data), "remote": str(case.tier), "splitBytes": "4k"}
+
+    def offsets(policy: str) -> list[int]:
+        plan = pickle.dumps(plan_splits(parse({**options, "onCorrupt": policy})))
+        splits = pickle.loads(plan)  # noqa: S301
+        return [each for split in splits for batch in read_split(split) for each in batch["offset"].to_pylist()]
+
+    with pytest.raises(kafkalog.CorruptRecordError, match="encrypted chunk: expected") as raised:
+        offsets("raise")
+    assert (raised.value.path, raised.value.position) == (str(log), 0)
+    past = kafkalog.read_table(case.data, "diverged", on_corrupt="skip", **case.remote)["offset"].to_pylist()
+    assert offsets("skip") == past
+    rows = case.rows("diverged", 0, "uncommitted") or []
+    assert set(past) < {row["offset"] for row in rows}
+
+
 def test_options_of_a_tier() -> None:
     for name, value in (("keyring", "{}"), ("remoteLayout", "aiven")):
         with pytest.raises(ValueError, match=f"option {name} describes a tier, which the option remote names"):

@@ -18,7 +18,15 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalog import _core
 from kafkalog.errors import CorruptRecordError, KafkaLogError, UnsupportedFormatError
-from kafkalog.tiers.layout import ObjectName, RemoteFile, RemoteLayout, SegmentFacts, WrongSizeError, read_range
+from kafkalog.tiers.layout import (
+    DamagedError,
+    ObjectName,
+    RemoteFile,
+    RemoteLayout,
+    SegmentFacts,
+    WrongSizeError,
+    read_range,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -160,7 +168,7 @@ class _Manifest:
     def _take(self, given: dict[str, Any], stored: StoredSegment) -> None:
         version = given["version"]
         if version != "1":
-            raise UnsupportedFormatError(f"{self.key}: manifest version {version!r}, expected '1'", self.key)
+            raise UnsupportedFormatError(f"{self.key}: manifest version: expected '1', found {version!r}", self.key)
         about = given["remoteLogSegmentMetadata"]
         self._check_ids(about["remoteLogSegmentId"], stored)
         self.compressed = given["compression"]
@@ -216,7 +224,9 @@ class _Manifest:
         elif kind == "variable":
             sizes = _unpacked(given["transformedChunks"], count)
         else:
-            raise UnsupportedFormatError(f"{self.key}: chunk index {kind!r}, expected 'fixed' or 'variable'", self.key)
+            raise UnsupportedFormatError(
+                f"{self.key}: chunk index: expected 'fixed' or 'variable', found {kind!r}", self.key
+            )
         if len(sizes) != count:
             self._refuse(f"expected {count} chunks, found the sizes of {len(sizes)}")
         return _Chunks(original, total, sizes, [0, *accumulate(sizes)])
@@ -233,7 +243,10 @@ def _natural(value: Any) -> int:
 
 def _unpacked(text: str, count: int) -> list[int]:
     """Return the sizes of chunks: a base, what each has beyond it, the last one (``ChunkSizesBinaryCodec``)."""
-    packed = _core.decompress_sizes(base64.b64decode(text, validate=True), 4 * _MAX_CHUNKS)
+    try:
+        packed = _core.decompress_sizes(base64.b64decode(text, validate=True), 4 * _MAX_CHUNKS)
+    except CorruptRecordError:
+        raise ValueError("transformedChunks: expected one whole zstd frame") from None
     (found,) = struct.unpack_from(">I", packed)
     if found != count:
         raise ValueError(f"expected {count} chunks, found the sizes of {found}")
@@ -274,14 +287,24 @@ class _ChunkedLog:
     def _decoded(self, first: int, until: int) -> bytes:
         chunks = self._manifest.chunks
         begin, end = chunks.starts[first], chunks.starts[until]
-        stored = read_range(self._store, self._at, begin, end - begin)
+        # An object that was cut has some of them.
+        stored = read_range(self._store, self._at, begin, max(0, min(end, self._at.size) - begin))
+        return self._opened(stored, first, until)
+
+    def _opened(self, stored: bytes, first: int, until: int) -> bytes:
+        chunks = self._manifest.chunks
+        begin, start = chunks.starts[first], first * chunks.original
         sizes = [
             (chunks.sizes[n], min(chunks.original, chunks.total - n * chunks.original)) for n in range(first, until)
         ]
         try:
-            return self._layout.opener(self._manifest).decode(stored, begin, sizes)
-        except CorruptRecordError as error:
-            raise CorruptRecordError(f"{self._at.key}: {error}", self._at.key, error.position) from None
+            return self._layout.opener(self._manifest).decode(stored, begin, sizes, self._at.key)
+        except (CorruptRecordError, UnsupportedFormatError) as error:
+            if len(sizes) == 1:
+                raise DamagedError(error, start, start + sizes[0][1]) from None
+        # One of them, which shows when each is opened by itself.
+        places = [(n, chunks.starts[n] - begin, chunks.starts[n + 1] - begin) for n in range(first, until)]
+        return b"".join(self._opened(stored[at:end], n, n + 1) for n, at, end in places)
 
 
 class _SealedIndex:
@@ -306,8 +329,5 @@ class _SealedIndex:
         stored = read_range(self._store, self._at, self._position, self._stored_size)
         if not stored or self._manifest.sealed is None:
             return stored[start : start + length]
-        try:
-            opened = self._layout.opener(self._manifest).open(stored, self._position)
-        except CorruptRecordError as error:
-            raise CorruptRecordError(f"{self._at.key}: {error}", self._at.key, error.position) from None
+        opened = self._layout.opener(self._manifest).open(stored, self._position, self._at.key)
         return opened[start : start + length]

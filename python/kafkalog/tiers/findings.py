@@ -16,12 +16,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kafkalog import _core
 from kafkalog.errors import KafkaLogError
 from kafkalog.reader import scan_batches
 from kafkalog.tiers.segment import DELETED, STARTED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from kafkalog.tiers.choice import Run
     from kafkalog.tiers.segment import RemoteSegment
@@ -30,12 +31,14 @@ if TYPE_CHECKING:
 __all__ = ["Cost", "cost", "findings"]
 
 _INDEXES = ("index", "timeindex", "txnindex", "snapshot", "leader_epochs")
+# Bytes that are read again at once.
+_STEP = 8 << 20
 _LOOK = "restore the object from a copy; if there is none, read what is left with on_corrupt='skip'"
 _ADVICE = {
     "remote-missing": _LOOK,
     "remote-size": _LOOK,
     "remote-manifest": _LOOK,
-    "remote-unreadable": "pass the private key of its pair in keyring; with the right key, restore the object",
+    "remote-unreadable": "pass the private key of its pair in keyring; with the right key, " + _LOOK,
     "remote-damaged": _LOOK,
     "remote-index": "none needed: reads do without it",
     "remote-orphan": "delete the objects if no other cluster uses them",
@@ -122,16 +125,29 @@ def _of_bytes(tier: Tier, run: Run, roots: list[str], *, headers_only: bool) -> 
             for _ in reader:
                 pass
             for lost in reader.lost.to_pylist():
-                damaged = f"{lost['position']} to {lost['endPosition'] - 1}"
-                text = f"bytes {damaged} of the log are damaged ({lost['reason']})"
-                yield _finding(tier, each, "error", "remote-damaged", text, offset=lost["firstOffset"])
-    except (KafkaLogError, OSError, ValueError) as error:
-        yield _finding(tier, each, "error", "remote-unreadable", str(error))
+                damaged = f"bytes {lost['position']} to {lost['endPosition'] - 1} of the log"
+                code, text = "remote-damaged", f"{damaged} are damaged ({lost['reason']})"
+                error = _fault_of_bytes(f"{root}/{topic}-{number}/{lost['segment']}", lost)
+                if error is not None:
+                    code, text = "remote-unreadable", f"{damaged}: {error}"
+                yield _finding(tier, each, "error", code, text, offset=lost["firstOffset"])
+    except (KafkaLogError, OSError, ValueError) as failed:
+        yield _finding(tier, each, "error", "remote-unreadable", str(failed))
         return
     for kind in _INDEXES:
         fault = _fault_of_index(tier, each, kind)
         if fault is not None:
             yield _finding(tier, each, "warning", "remote-index", fault)
+
+
+def _fault_of_bytes(path: str, lost: Mapping[str, Any]) -> KafkaLogError | None:
+    """Return why lost bytes of a log cannot be had, if the tier does not give them."""
+    try:
+        for start in range(lost["position"], lost["endPosition"], _STEP):
+            _core.read_range(path, start, min(_STEP, lost["endPosition"] - start))
+    except KafkaLogError as error:
+        return error
+    return None
 
 
 def _fault_of_index(tier: Tier, each: RemoteSegment, kind: str) -> str | None:

@@ -15,10 +15,12 @@ from kafkalog.errors import CorruptRecordError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from kafkalog.errors import KafkaLogError
     from kafkalog.tiers.objects import ObjectInfo, ObjectStore
 
 __all__ = [
     "FILES",
+    "DamagedError",
     "ObjectFile",
     "ObjectName",
     "RemoteFile",
@@ -34,6 +36,22 @@ FILES = ("log", "index", "timeindex", "txnindex", "snapshot", "leader_epochs")
 
 class WrongSizeError(CorruptRecordError):
     """An object is shorter or longer than it has to be."""
+
+
+class DamagedError(CorruptRecordError):
+    """Some bytes of a segment's file cannot be had, as what they are made of is damaged. The others can.
+
+    Parameters
+    ----------
+    error : KafkaLogError
+        The damage, and the object and position where it is.
+    start, end : int
+        The bytes of the file, from the first to before the second.
+    """
+
+    def __init__(self, error: KafkaLogError, start: int, end: int) -> None:
+        super().__init__(str(error), error.path, error.position)
+        self.error, self.start, self.end = error, start, end
 
 
 class ObjectName(NamedTuple):

@@ -38,6 +38,9 @@ class ObjectInfo(NamedTuple):
 class ObjectStore(Protocol):
     """A store that lists and reads objects, as those of ``kafkalog.storage`` do."""
 
+    def path(self, key: str) -> str:
+        """Return what messages call an object."""
+
     def list(self, prefix: str, recursive: bool) -> tuple[list[ObjectInfo], list[str], int]:  # noqa: FBT001
         """Return the objects below a prefix that is empty or ends with a slash, folders not entered, and requests."""
 
@@ -61,6 +64,10 @@ class StorePart:
         self._place = place
         key = place.key
         self._before = f"{key}/" if key else ""
+
+    def path(self, key: str) -> str:
+        """Return the URL of a key."""
+        return f"{self._place.url}/{key}"
 
     def list(self, prefix: str, recursive: bool) -> tuple[list[ObjectInfo], list[str], int]:  # noqa: FBT001
         """Return the objects below a prefix, folders that were not entered, and requests."""

@@ -10,8 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafkalog.errors import KafkaLogError
+from kafkalog import _core
+from kafkalog.errors import CorruptRecordError, KafkaLogError, UnsupportedFormatError
 from kafkalog.tiers import tail
+from kafkalog.tiers.layout import DamagedError
 from kafkalog.tiers.objects import ObjectInfo, store_of
 
 if TYPE_CHECKING:
@@ -61,12 +63,30 @@ class _Part:
     size: int
 
     def read(self, start: int, length: int) -> bytes:
-        return self.file.read(self.start + start, min(length, self.size - start))
+        try:
+            return self.file.read(self.start + start, min(length, self.size - start))
+        except DamagedError as error:
+            raise DamagedError(error.error, max(0, error.start - self.start), error.end - self.start) from None
+
+
+@dataclass
+class _Torn:
+    """A log that is not there, or of another length than it has to have: the bytes up to the shorter one are whole."""
+
+    file: RemoteFile | None
+    error: KafkaLogError
+    whole: int
+    size: int
+
+    def read(self, start: int, length: int) -> bytes:
+        if self.file is None or start + length > self.whole:
+            raise DamagedError(self.error, self.whole, self.size)
+        return self.file.read(start, length)
 
 
 @dataclass
 class _Unreadable:
-    """A log whose objects are missing or damaged: reading it says so."""
+    """A log that cannot be opened, for no fault of its own: reading it says why."""
 
     text: str
     size: int
@@ -123,17 +143,25 @@ class TieredView:
         if first > last:
             return
         name = f"{first:020}"
+        size = segment.size or 1
         try:
             yield from self._readable(segment, first, last, name)
+        except (CorruptRecordError, UnsupportedFormatError) as error:
+            yield f"{name}.log", _Entry(_Torn(None, error, 0, size))
         except (KafkaLogError, OSError, ValueError) as error:
-            yield f"{name}.log", _Entry(_Unreadable(_said(segment, _fault(segment) or str(error)), segment.size or 1))
+            yield f"{name}.log", _Entry(_Unreadable(_said(segment, _fault(segment) or str(error)), size))
 
     def _readable(self, segment: RemoteSegment, first: int, last: int, name: str) -> Iterator[tuple[str, _Entry]]:
         stored = segment.stored
         log = None if stored is None else self._open(segment, "log")
-        if stored is None or log is None or self._is_torn(segment, log):
-            yield f"{name}.log", _Entry(_Unreadable(_said(segment, _fault(segment) or "no log"), segment.size or 1))
+        if stored is None or log is None:
+            error = CorruptRecordError(_said(segment, _fault(segment) or "no log"))
+            yield f"{name}.log", _Entry(_Torn(None, error, 0, segment.size or 1))
             return
+        if segment.size is not None and log.size != segment.size:
+            key = stored.objects["log"].key
+            error = CorruptRecordError(f"{key}: expected a log of {segment.size} bytes, found {log.size}", key)
+            log = _Torn(log, error, min(log.size, segment.size), max(log.size, segment.size))
         modified = max((each.modified for each in stored.objects.values()), default=0)
         if (first, last) == (segment.start_offset, segment.end_offset):
             yield f"{name}.log", _Entry(log, modified)
@@ -152,9 +180,6 @@ class TieredView:
         begin = 0 if first == start_offset else tail.cut_position(log, entries, start_offset, first)
         end = log.size if last == segment.end_offset else tail.cut_position(log, entries, start_offset, last + 1)
         yield f"{name}.log", _Entry(_Part(log, begin, max(0, end - begin)), modified)
-
-    def _is_torn(self, segment: RemoteSegment, log: RemoteFile) -> bool:
-        return segment.size is not None and log.size != segment.size
 
     def _open(self, segment: RemoteSegment, kind: str) -> RemoteFile | None:
         if segment.stored is None:
@@ -214,9 +239,27 @@ class TieredView:
                 return self._local.read(key, start, length, size, version)
         except FileNotFoundError as error:
             raise TierReadError(str(error), "missing") from error
+        except (CorruptRecordError, UnsupportedFormatError) as error:
+            if key.endswith(".log"):
+                damaged = self._damaged(error, start, start + length)
+                _core.tell_damage(damaged)
+                raise damaged from None
+            raise TierReadError(str(error)) from error
         except (KafkaLogError, ValueError) as error:
             raise TierReadError(str(error)) from error
         raise TierReadError(f"{key}: no such file", "missing")
+
+    def _damaged(self, error: KafkaLogError, start: int, end: int) -> DamagedError:
+        """Return the damage with the object's place, which layouts know within the tier."""
+        if isinstance(error, DamagedError):
+            start, end = error.start, error.end
+            error = error.error
+        text, path = str(error), error.path
+        if path is not None:
+            full = self._tier.store.path(path)
+            text = full + text.removeprefix(path) if text.startswith(path) else f"{full}: {text}"
+            error = type(error)(text, full, error.position)
+        return DamagedError(error, start, end)
 
 
 def _fault(segment: RemoteSegment) -> str | None:

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::damage::AroundDamage;
 use super::file::ObjectFile;
 use super::listing::{is_within, prefix_of};
 use super::mount::view_at;
@@ -62,7 +63,9 @@ impl ReadFolder for ObjectFolder {
 
     fn open(&self, name: &str) -> Result<Arc<dyn ReadFile>> {
         let object = self.object(name)?;
-        Ok(Arc::new(ObjectFile::new(&self.view, object)))
+        Ok(Arc::new(AroundDamage::new(ObjectFile::new(
+            &self.view, object,
+        ))))
     }
 
     fn open_planned(
@@ -77,7 +80,9 @@ impl ReadFolder for ObjectFolder {
             modified_ms: 0,
             version: version.map(Arc::from),
         };
-        Ok(Arc::new(ObjectFile::new(&self.view, object)))
+        Ok(Arc::new(AroundDamage::new(ObjectFile::new(
+            &self.view, object,
+        ))))
     }
 
     fn version(&self, name: &str) -> Result<Option<Arc<str>>> {

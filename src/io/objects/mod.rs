@@ -11,8 +11,10 @@
 //! | [`listing`] | keys as folders and files |
 //! | [`folder`] | a folder of a view |
 //! | [`file`] | an object, read in windows and ahead |
+//! | [`damage`] | an object some of whose bytes cannot be had |
 //! | [`request`] | limits, retries and time-outs of requests |
 
+pub(crate) mod damage;
 pub(crate) mod file;
 pub(crate) mod folder;
 pub(crate) mod listing;

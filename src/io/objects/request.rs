@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::io::interrupt;
-use crate::io::provider::{Provided, Provider, ProviderError, ProviderErrorKind};
+use crate::io::provider::{Provided, Provider, ProviderError, ProviderErrorKind, with_damage};
 use crate::io::threads::{POLL_INTERVAL, lock};
 
 /// Requests of this process that are in flight at the same time, at most.
@@ -205,7 +205,8 @@ impl<T: Send + 'static> Attempt<T> {
                 }
                 *state = AttemptState::Running(Instant::now(), slot);
             }
-            let answer = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| question()));
+            let ask = || with_damage(question());
+            let answer = std::panic::catch_unwind(std::panic::AssertUnwindSafe(ask));
             let answer = answer.unwrap_or_else(|_| {
                 Err(ProviderError {
                     kind: ProviderErrorKind::Other,
@@ -283,7 +284,7 @@ impl Asking<'_> {
     /// Asks until there is an answer; `begun` is an attempt that already runs.
     ///
     /// # Errors
-    /// The kind and text of the last failure, with `what` was asked and how often; `Interrupted`.
+    /// The kind and text of the last failure, with `what` was asked and how often; a [`DamagedRange`]; `Interrupted`.
     pub(super) fn ask<T: Send + 'static>(
         &self,
         begun: Option<Attempt<T>>,
@@ -300,10 +301,16 @@ impl Asking<'_> {
             self.counters.add_wait(waiting);
             let error = match answer? {
                 Some(Ok(answer)) => return Ok(answer),
-                Some(Err(error)) if error.kind != ProviderErrorKind::Transient => {
-                    break (io_kind(error.kind), error.text);
-                }
-                Some(Err(error)) => (io::ErrorKind::Other, error.text),
+                Some(Err(ProviderError { kind, text })) => match kind {
+                    ProviderErrorKind::Transient => (io::ErrorKind::Other, text),
+                    ProviderErrorKind::Missing => break (io::ErrorKind::NotFound, text),
+                    ProviderErrorKind::Denied => break (io::ErrorKind::PermissionDenied, text),
+                    ProviderErrorKind::Changed | ProviderErrorKind::Other => {
+                        break (io::ErrorKind::Other, text);
+                    }
+                    // It says itself what is where.
+                    ProviderErrorKind::Damaged(damaged) => return Err(damaged.into()),
+                },
                 None => {
                     let seconds = self.limits.timeout.as_secs_f64();
                     (
@@ -347,16 +354,6 @@ impl Asking<'_> {
             self.provider.wait(&mut || thread::sleep(rest));
         }
         Ok(())
-    }
-}
-
-const fn io_kind(kind: ProviderErrorKind) -> io::ErrorKind {
-    match kind {
-        ProviderErrorKind::Missing => io::ErrorKind::NotFound,
-        ProviderErrorKind::Denied => io::ErrorKind::PermissionDenied,
-        ProviderErrorKind::Changed | ProviderErrorKind::Transient | ProviderErrorKind::Other => {
-            io::ErrorKind::Other
-        }
     }
 }
 

@@ -19,6 +19,9 @@ impl SegmentReader {
         piece: Option<(Offset, Option<Offset>)>,
     ) -> Self {
         if self.options.on_corrupt == OnCorrupt::Skip {
+            if let Some(file) = self.source.file() {
+                file.pass_damage();
+            }
             let (size, position) = (self.source.planned_len(), self.cursor.position());
             if let Some((start, _)) = piece {
                 self.cursor.seek(position, start);

@@ -25,7 +25,11 @@ impl SegmentReader {
         if self.options.check_crcs && header.size > STREAMED && is_copied {
             self.check_in_pieces(position, header)?;
         }
-        let (region, at) = self.source.region(position, header.size)?;
+        let (_, at) = self.source.region(position, header.size)?;
+        // Bytes that a storage cannot give are others, of which nothing but the checksum tells.
+        let checks_crc =
+            self.options.check_crcs || self.source.file().is_some_and(|file| file.has_damage());
+        let region = self.source.held();
         let end = at.saturating_add(header.size);
         let Some(batch) = region.get(at..end) else {
             // The file became shorter since its header was read.
@@ -36,9 +40,7 @@ impl SegmentReader {
             let ahead = end.saturating_add(header.size.min(AHEAD));
             prefetch(region.get(end..ahead).unwrap_or_default());
         }
-        if self.options.check_crcs
-            && let Err(error) = header.ensure_valid(batch)
-        {
+        if checks_crc && let Err(error) = header.ensure_valid(batch) {
             if self.skipping.is_none()
                 && self.is_active
                 && self.is_unwritten(position, header.size)?

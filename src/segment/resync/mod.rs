@@ -156,6 +156,7 @@ impl Resync {
         neighbours: Neighbours,
         base_offset: Offset,
     ) -> Result<Self> {
+        file.pass_damage();
         Ok(Self {
             source: SegmentSource::over(Arc::clone(&file), length, Access::Records)?,
             search: BatchSearch::new(file, length, neighbours, base_offset)?,
