@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import urllib.request
@@ -84,7 +86,12 @@ def serving(store: str, folder: Path, *, proxied: bool = False) -> Iterator[Obje
             yield ObjectServer(said)
         finally:
             process.terminate()
-            process.communicate(timeout=30)
+            try:
+                process.communicate(timeout=5)
+            except subprocess.TimeoutExpired:
+                # s3proxy waits for connections that a client keeps.
+                os.kill(said["server_pid"], signal.SIGKILL)
+                process.communicate(timeout=30)
 
 
 def _start(store: str, folder: Path, words: list[str]) -> tuple[subprocess.Popen[str], dict[str, Any]]:

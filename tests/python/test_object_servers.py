@@ -92,7 +92,8 @@ def test_the_corpora_in_a_store_are_read_as_from_a_disk(
             options = given_to(server, client, monkeypatch)
             root = f"fsspec::{server.url}" if client == "fsspec" else server.url
             # The others take several times as long as obstore.
-            for each in found[::3] if store == "s3" and client != "obstore" else found:
+            step = {"pyarrow": 3, "fsspec": 12}.get(client, 1) if store == "s3" else 1
+            for each in found[::step]:
                 url = f"{root}/{each.relative_to(folder).as_posix()}"
                 for kind, wanted in zip(kinds, expected[each], strict=True):
                     assert answer(url, server.url, **kind, storage_options=options) == wanted, (client, url, kind)
@@ -225,6 +226,6 @@ def test_s3fs(broken: ObjectServer) -> None:
         assert kafkalog.read_table(ways[0][0], "orders", filesystem=filesystem).equals(wanted), passing
     for lasting, kind in (("denied", PermissionError), ("missing", FileNotFoundError)):
         broken.plan({"fault": lasting, "kind": READS})
-        with pytest.raises(kind, match=f"s3://{bucket}/L") as raised:
+        with pytest.raises(kind, match=rf"s3://{bucket}(#\d+)?/L") as raised:
             kafkalog.read_table(ways[0][0], "orders", filesystem=filesystem)
         assert names["secret"] not in str(raised.value)
