@@ -188,6 +188,22 @@ def test_a_dataset_gives_the_reasons_of_a_scan(logs: Path, topic: str, side: Any
     assert kafkalog.dataset(logs, topic, **options).to_table().equals(wanted)
 
 
+def test_decimals_that_polars_lacks_are_refused_by_name(tmp_path: Path) -> None:
+    pytest.importorskip("polars")
+    field = {"type": "bytes", "logicalType": "decimal", "precision": 60}
+    inner = {"type": "record", "name": "I", "fields": [{"name": "d", "type": {"type": "array", "items": field}}]}
+    fields = [{"name": "a", "type": "int"}, {"name": "i", "type": inner}]
+    options: Any = {"schemas": {7: json.dumps({"type": "record", "name": "R", "fields": fields})}, "decode": "value"}
+    with kafkalog.LogWriter(tmp_path, "t") as log:
+        log.append([kafkalog.Record(b"\0\0\0\0\7\x06\2\2\5\0")])
+    with pytest.raises(ValueError, match=r"value\.i\.d\.item has 60.*decode_as"):
+        kafkalog.scan_polars(tmp_path, "t", **options)
+    found = kafkalog.scan_polars(tmp_path, "t", columns=["value.a"], **options).collect()
+    assert found["value"].to_list() == [{"a": 3}]
+    text = kafkalog.scan_polars(tmp_path, "t", columns=["value"], decode_as="json", **options).collect()
+    assert text["value"].to_list() == ['{"a":3,"i":{"d":["5"]}}']
+
+
 def test_fields_that_are_filtered_are_all_that_is_decoded() -> None:
     pc = pytest.importorskip("pyarrow.compute")
     logs = kafkalog.dataset(KEYS, "key-record", decode="value")

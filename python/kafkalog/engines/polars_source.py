@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from polars.io.plugins import register_io_source
@@ -15,12 +16,14 @@ from kafkalog.engines.log_dataset import ENDING, READ_AHEAD, LogDataset
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import pyarrow as pa
+_MOST_DIGITS = 38
 
 
 def lazy_frame(dataset: ds.Dataset) -> pl.LazyFrame:
     """Return a dataset as a ``LazyFrame`` that passes columns, predicate and limit on."""
     schema = dataset.schema
+    for field in schema:
+        _check(field.name, field.type)
 
     def read(
         columns: list[str] | None, predicate: pl.Expr | None, rows: int | None, batch_size: int | None
@@ -54,6 +57,19 @@ def lazy_frame(dataset: ds.Dataset) -> pl.LazyFrame:
         return found
 
     return register_io_source(frames, schema=pl.DataFrame(schema.empty_table()).schema)
+
+
+def _check(name: str, kind: pa.DataType) -> None:
+    """Refuse a decimal that Polars does not have; its own error names no column."""
+    if pa.types.is_decimal256(kind):
+        raise ValueError(
+            f"Polars has decimals of at most {_MOST_DIGITS} digits, and {name} has {kind.precision}: "
+            'name the columns without it, or give decode_as="json", which gives text'
+        )
+    if pa.types.is_nested(kind):
+        for at in range(kind.num_fields):
+            inner = kind.field(at)
+            _check(f"{name}.{inner.name}", inner.type)
 
 
 class _Listener(ds.Dataset):
