@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow_schema::DataType;
+use arrow_schema::{DataType, FieldRef};
 use serde::{Deserialize, Serialize};
 
 use super::decoder::Decoder;
 use super::fault::{Cause, Undecoded};
-use super::field_tree::Projection;
+use super::field_tree::{Projection, names_in};
 use super::formats;
 use super::schemas::{RegisteredSchema, SchemaIndex, SchemaKind, Schemas, Side};
 use crate::error::{Error, Result};
@@ -201,30 +201,19 @@ impl Decoding {
         let whole = self.data_type(side)?;
         let mut projection = Projection::new();
         for path in paths {
-            let mut found = whole.as_ref();
-            let mut known = Vec::with_capacity(path.len());
-            for name in path {
-                // The items of lists and maps are wanted as a whole.
-                if matches!(found, Some(DataType::List(_) | DataType::Map(..))) {
-                    break;
-                }
-                let fields = match found {
-                    Some(DataType::Struct(fields)) => Some(fields),
-                    _ => None,
-                };
-                let field = fields.and_then(|fields| fields.find(name));
-                found = Some(field.map(|(_, field)| field.data_type()).ok_or_else(|| {
-                    let names = fields.into_iter().flat_map(|fields| fields.iter());
-                    let names: Vec<_> = names.map(|field| field.name().as_str()).collect();
-                    refused(format!(
-                        "{} has no field '{}'; there are: {}",
-                        side.name(),
-                        path.join("."),
-                        names.join(", ")
-                    ))
-                })?);
-                known.push(name.clone());
-            }
+            let mut there: &[FieldRef] = &[];
+            let known = whole
+                .as_ref()
+                .and_then(|whole| names_in(whole, path, &mut there));
+            let known = known.ok_or_else(|| {
+                let names: Vec<_> = there.iter().map(|field| field.name().as_str()).collect();
+                refused(format!(
+                    "{} has no field '{}'; there are: {}",
+                    side.name(),
+                    path.join("."),
+                    names.join(", ")
+                ))
+            })?;
             projection.push(known);
         }
         if let Some(of) = self.side_mut(side) {

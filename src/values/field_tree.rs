@@ -1,5 +1,7 @@
 //! The fields of a column that are wanted, as a tree.
 
+use arrow_schema::{DataType, FieldRef};
+
 use std::collections::BTreeMap;
 
 /// Fields of a decoded side that are wanted, each as the names that lead to it; all without any.
@@ -44,6 +46,32 @@ impl FieldTree {
             Self::Some(fields) => fields.get(name),
         }
     }
+}
+
+/// The names of fields that a path of words with dots between them leads to: a name may have dots itself, as that of a
+/// union's branch. `there` becomes the fields among which a word was looked for in vain.
+pub(super) fn names_in<'t>(
+    of: &'t DataType,
+    path: &[String],
+    there: &mut &'t [FieldRef],
+) -> Option<Vec<String>> {
+    // The items of lists and maps are wanted as a whole.
+    if path.is_empty() || matches!(of, DataType::List(_) | DataType::Map(..)) {
+        return Some(Vec::new());
+    }
+    let fields: &[FieldRef] = match of {
+        DataType::Struct(fields) => fields,
+        _ => &[],
+    };
+    *there = fields;
+    (1..=path.len()).find_map(|words| {
+        let (name, rest) = path.split_at_checked(words)?;
+        let name = name.join(".");
+        let field = fields.iter().find(|field| *field.name() == name)?;
+        let mut names = names_in(field.data_type(), rest, there)?;
+        names.insert(0, name);
+        Some(names)
+    })
 }
 
 #[cfg(test)]

@@ -188,6 +188,35 @@ def test_a_dataset_gives_the_reasons_of_a_scan(logs: Path, topic: str, side: Any
     assert kafkalog.dataset(logs, topic, **options).to_table().equals(wanted)
 
 
+def _dotted(folder: Path) -> dict[str, Any]:
+    """Write a union of records with full names, and read it as this."""
+    one, two = (
+        {"type": "record", "name": f"n.s.{name}", "fields": [{"name": "x", "type": kind}, {"name": "y", "type": "int"}]}
+        for name, kind in (("A", "int"), ("B", "string"))
+    )
+    with kafkalog.LogWriter(folder, "t") as log:
+        log.append([kafkalog.Record(b"\0\0\0\0\7" + body) for body in (b"\0\6\2", b"\2\2k\4", b"\0\10\6")])
+    return {"schemas": {7: json.dumps([one, two])}, "decode": "value"}
+
+
+def test_names_with_dots_are_fields(tmp_path: Path) -> None:
+    pc, duckdb = pytest.importorskip("pyarrow.compute"), pytest.importorskip("duckdb")
+    options = _dotted(tmp_path)
+    part = kafkalog.read_table(tmp_path, "t", columns=["value.n.s.A.x"], **options)
+    assert part["value"].to_pylist() == [{"n.s.A": {"x": 3}}, {"n.s.A": None}, {"n.s.A": {"x": 4}}]
+    with pytest.raises(ValueError, match=r"value has no field 'n\.s\.A\.z'; there are: x, y"):
+        kafkalog.read_table(tmp_path, "t", columns=["value.n.s.A.z"], **options)
+    logs = kafkalog.dataset(tmp_path, "t", **options)
+    found = logs.to_table(columns=["offset"], filter=pc.field("value", "n.s.A", "x") > 3)
+    assert found["offset"].to_pylist() == [2]
+    assert logs.to_table(columns={"x": pc.field("value", "n.s.B", "x")})["x"].to_pylist() == [None, "k", None]
+    query = """select "offset" from logs where value."n.s.B".x = 'k' or value."n.s.A".y = 3 order by all"""
+    assert duckdb.sql(query).fetchall() == [(1,), (2,)]
+    polars = pytest.importorskip("polars")
+    x = polars.col("value").struct.field("n.s.A").struct.field("x")
+    assert kafkalog.scan_polars(tmp_path, "t", **options).filter(x == 3).collect()["offset"].to_list() == [0]
+
+
 def test_decimals_that_polars_lacks_are_refused_by_name(tmp_path: Path) -> None:
     pytest.importorskip("polars")
     field = {"type": "bytes", "logicalType": "decimal", "precision": 60}
