@@ -16,6 +16,7 @@ import kafkalog
 import tiered_cases
 from kafkalog.cli.main import main
 from kafkalog.errors import CorruptRecordError, UnsupportedFormatError
+from kafkalog.tiers.layout import DamagedError
 from s3_server import S3Server
 from tiered_cases import COLUMNS, expected_rows, rows_of
 
@@ -258,6 +259,61 @@ def test_damage_of_the_plugins_own_objects(tmp_path: Path) -> None:
 @pytest.mark.parametrize("case", MORE, ids=lambda each: each.name)
 def test_every_damage(case: TieredCase) -> None:
     assert len(check_damaged(case)) > 5
+
+
+class Holed(kafkalog.tiers.LocalLayout):
+    """A layout of somebody else's, which finds bytes of a log damaged, and may know that the others are not."""
+
+    def __init__(self, hole: range, *, is_exact: bool) -> None:
+        self.hole, self.is_exact = hole, is_exact
+
+    def open(self, store: Any, stored: Any, kind: str) -> Any:
+        found = super().open(store, stored, kind)
+        is_meant = kind == "log" and stored.start_offset == 884
+        return HoledFile(found, self, stored.objects["log"].key) if is_meant and found is not None else found
+
+
+@dataclass
+class HoledFile:
+    """A log with damage."""
+
+    file: Any
+    layout: Holed
+    key: str
+
+    @property
+    def size(self) -> int:
+        return int(self.file.size)
+
+    def read(self, start: int, length: int) -> bytes:
+        hole = self.layout.hole
+        if start < hole.stop and start + length > hole.start:
+            error = CorruptRecordError("mended badly", self.key, start)
+            raise DamagedError(error, hole.start, hole.stop) if self.layout.is_exact else error
+        return bytes(self.file.read(start, length))
+
+
+@pytest.mark.parametrize("is_exact", [True, False])
+def test_damage_of_a_copy_that_is_cut(tmp_path: Path, is_exact: bool) -> None:  # noqa: FBT001
+    """A copy from 884 on serves 900 to 973: positions of its damage are those of the part."""
+    case = tiered_cases.unpack("killed-later", tmp_path)
+    (case.data / "log-start-offset-checkpoint").unlink()
+    given: dict[str, Any] = {"partitions": 0, "starting_offsets": 900, "ending_offsets": 974, "remote": case.tier}
+    whole = kafkalog.read_table(case.data, "cut-off-b", **given)["offset"].to_pylist()
+    batches = kafkalog.scan_batches(case.data, "cut-off-b", **given).read_all().to_pylist()
+    hit = batches[1]
+    # The part is the end of the file.
+    begin = 13897 - batches[-1]["position"] - batches[-1]["size"] + hit["position"]
+    layout = Holed(range(begin + 70, begin + 80), is_exact=is_exact)
+    with pytest.raises(CorruptRecordError, match="mended badly"):
+        kafkalog.read_table(case.data, "cut-off-b", **given, remote_layout=layout)
+    reader = kafkalog.scan(case.data, "cut-off-b", **given, remote_layout=layout, on_corrupt="skip")
+    found = reader.read_all()["offset"].to_pylist()
+    (lost,) = reader.lost.to_pylist()
+    assert found == [each for each in whole if not lost["firstOffset"] <= each <= lost["lastOffset"]]
+    if is_exact:
+        assert (lost["firstOffset"], lost["lastOffset"]) == (hit["baseOffset"], hit["lastOffset"])
+        assert (lost["position"], lost["endPosition"]) == (hit["position"], hit["position"] + hit["size"])
 
 
 def test_a_log_of_another_length_is_read_as_far_as_it_is_whole(tmp_path: Path) -> None:

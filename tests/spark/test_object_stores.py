@@ -178,7 +178,7 @@ def test_tasks_meet_damage_of_a_tier(tmp_path: Path) -> None:
     options = {"subscribe": "diverged", "keyring": json.dumps({key: str(at) for key, at in case.keyring.items()})}
     options |= {"path": str(case.data), "remote": str(case.tier), "splitBytes": "4k"}
 
-    def offsets(policy: str) -> list[int]:
+    def offsets(policy: str) -> list[Any]:
         plan = pickle.dumps(plan_splits(parse({**options, "onCorrupt": policy})))
         splits = pickle.loads(plan)  # noqa: S301
         return [each for split in splits for batch in read_split(split) for each in batch["offset"].to_pylist()]

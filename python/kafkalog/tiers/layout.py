@@ -51,7 +51,8 @@ class DamagedError(CorruptRecordError):
 
     def __init__(self, error: KafkaLogError, start: int, end: int) -> None:
         super().__init__(str(error), error.path, error.position)
-        self.error, self.start, self.end = error, start, end
+        self.error: KafkaLogError = error.error if isinstance(error, DamagedError) else error
+        self.start, self.end = start, end
 
 
 class ObjectName(NamedTuple):

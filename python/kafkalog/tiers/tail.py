@@ -49,7 +49,11 @@ class _Batches:
         begin = self.position - self._from
         if begin < 0 or begin + length > len(self._held):
             self._from = self.position
-            self._held = self._log.read(self.position, min(max(_STEP, length), self._log.size - self.position))
+            try:
+                self._held = self._log.read(self.position, min(max(_STEP, length), self._log.size - self.position))
+            except CorruptRecordError:
+                # What is damaged may lie behind the header.
+                self._held = self._log.read(self.position, length)
             begin = 0
         return self._held[begin : begin + length]
 

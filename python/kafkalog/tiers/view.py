@@ -147,7 +147,7 @@ class TieredView:
         try:
             yield from self._readable(segment, first, last, name)
         except (CorruptRecordError, UnsupportedFormatError) as error:
-            yield f"{name}.log", _Entry(_Torn(None, error, 0, size))
+            yield f"{name}.log", _Entry(_Torn(None, DamagedError(error, 0, size).error, 0, size))
         except (KafkaLogError, OSError, ValueError) as error:
             yield f"{name}.log", _Entry(_Unreadable(_said(segment, _fault(segment) or str(error)), size))
 
@@ -251,15 +251,14 @@ class TieredView:
 
     def _damaged(self, error: KafkaLogError, start: int, end: int) -> DamagedError:
         """Return the damage with the object's place, which layouts know within the tier."""
-        if isinstance(error, DamagedError):
-            start, end = error.start, error.end
-            error = error.error
-        text, path = str(error), error.path
+        damaged = error if isinstance(error, DamagedError) else DamagedError(error, start, end)
+        inner = damaged.error
+        text, path = str(inner), inner.path
         if path is not None:
             full = self._tier.store.path(path)
             text = full + text.removeprefix(path) if text.startswith(path) else f"{full}: {text}"
-            error = type(error)(text, full, error.position)
-        return DamagedError(error, start, end)
+            inner = type(inner)(text, full, inner.position)
+        return DamagedError(inner, damaged.start, damaged.end)
 
 
 def _fault(segment: RemoteSegment) -> str | None:
