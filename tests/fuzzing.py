@@ -85,6 +85,19 @@ def decoded_seeds(target: str) -> list[bytes]:
     return found[:: max(1, len(found) // SEED_FILES)]
 
 
+def chunk_seeds() -> list[bytes]:
+    """Make chunks in the form of the check: zstd frames of one block, its bytes or one of them repeated."""
+
+    def frame(kind: int, block: bytes, size: int) -> bytes:
+        return b"\x28\xb5\x2f\xfd\x20" + bytes([size]) + (size << 3 | kind << 1 | 1).to_bytes(3, "little") + block
+
+    stored = [frame(0, b"chunk", 5), frame(1, b"x", 200)]
+    sizes = [
+        len(each).to_bytes(2, "big") + size.to_bytes(2, "big") for each, size in zip(stored, (5, 200), strict=True)
+    ]
+    return [b"\2" + b"".join([*sizes, *stored]), b"\0" + stored[1], b"\1\0\5\0\5bytes"]
+
+
 def seeds(target: str) -> Path:
     """Copy the seeds of a fuzz target into a folder of its own: libFuzzer takes folders without subfolders."""
     folder = fresh(FUZZING / target / "seeds")
@@ -96,7 +109,7 @@ def seeds(target: str) -> Path:
         # A sample over the whole corpus, the same every time.
         for index, path in enumerate(found[:: max(1, len(found) // SEED_FILES)]):
             shutil.copyfile(path, folder / f"{number}-{index:04}")
-    for index, seed in enumerate(decoded_seeds(target)):
+    for index, seed in enumerate(chunk_seeds() if target == "chunks" else decoded_seeds(target)):
         (folder / f"decoded-{index:04}").write_bytes(seed)
     return folder
 
