@@ -202,19 +202,18 @@ impl Decoding {
         let mut projection = Projection::new();
         for path in paths {
             let mut there: &[FieldRef] = &[];
-            let known = whole
-                .as_ref()
-                .and_then(|whole| names_in(whole, path, &mut there));
-            let known = known.ok_or_else(|| {
+            let whole = whole.as_ref();
+            let known = whole.map_or_else(Vec::new, |whole| names_in(whole, path, &mut there));
+            if known.is_empty() {
                 let names: Vec<_> = there.iter().map(|field| field.name().as_str()).collect();
-                refused(format!(
+                return Err(refused(format!(
                     "{} has no field '{}'; there are: {}",
                     side.name(),
                     path.join("."),
                     names.join(", ")
-                ))
-            })?;
-            projection.push(known);
+                )));
+            }
+            projection.extend(known);
         }
         if let Some(of) = self.side_mut(side) {
             of.projection = projection;

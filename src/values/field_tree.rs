@@ -49,54 +49,32 @@ impl FieldTree {
 }
 
 /// The names of fields that a path of words with dots between them leads to: a name may have dots itself, as that of a
-/// union's branch. `there` becomes the fields among which a word was looked for in vain.
+/// union's branch, so that several may be meant. `there` becomes the fields among which a word was looked for last.
 pub(super) fn names_in<'t>(
     of: &'t DataType,
     path: &[String],
     there: &mut &'t [FieldRef],
-) -> Option<Vec<String>> {
+) -> Vec<Vec<String>> {
     // The items of lists and maps are wanted as a whole.
     if path.is_empty() || matches!(of, DataType::List(_) | DataType::Map(..)) {
-        return Some(Vec::new());
+        return vec![Vec::new()];
     }
     let fields: &[FieldRef] = match of {
         DataType::Struct(fields) => fields,
         _ => &[],
     };
     *there = fields;
-    (1..=path.len()).find_map(|words| {
-        let (name, rest) = path.split_at_checked(words)?;
+    let mut found = Vec::new();
+    for words in 1..=path.len() {
+        let (name, rest) = path.split_at_checked(words).unwrap_or_default();
         let name = name.join(".");
-        let field = fields.iter().find(|field| *field.name() == name)?;
-        let mut names = names_in(field.data_type(), rest, there)?;
-        names.insert(0, name);
-        Some(names)
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::FieldTree;
-
-    fn tree(paths: &[&[&str]]) -> FieldTree {
-        let owned = paths
-            .iter()
-            .map(|path| path.iter().map(|&name| name.to_owned()).collect());
-        FieldTree::of(&owned.collect::<Vec<_>>())
+        let Some(field) = fields.iter().find(|field| *field.name() == name) else {
+            continue;
+        };
+        for mut names in names_in(field.data_type(), rest, there) {
+            names.insert(0, name.clone());
+            found.push(names);
+        }
     }
-
-    #[test]
-    fn paths_become_a_tree() {
-        let some = tree(&[&["a", "b"], &["a", "c"], &["d"]]);
-        let a = some.field("a").unwrap();
-        assert_eq!(a.field("b"), Some(&FieldTree::All));
-        assert_eq!(a.field("c"), Some(&FieldTree::All));
-        assert_eq!(a.field("x"), None);
-        assert_eq!(some.field("d").unwrap().field("x"), Some(&FieldTree::All));
-        assert_eq!(some.field("b"), None);
-        assert_eq!(tree(&[]), FieldTree::All);
-        assert_eq!(tree(&[&["a"], &[]]), FieldTree::All);
-        assert_eq!(tree(&[&["a", "b"], &["a"]]), tree(&[&["a"]]));
-        assert_eq!(tree(&[&["a"], &["a", "b"]]), tree(&[&["a"]]));
-    }
+    found
 }

@@ -217,6 +217,21 @@ def test_names_with_dots_are_fields(tmp_path: Path) -> None:
     assert kafkalog.scan_polars(tmp_path, "t", **options).filter(x == 3).collect()["offset"].to_list() == [0]
 
 
+def test_a_path_with_two_meanings_means_both(tmp_path: Path) -> None:
+    pc = pytest.importorskip("pyarrow.compute")
+    inner = {"type": "object", "properties": {"b": {"type": "integer"}, "c": {"type": "integer"}}}
+    text = json.dumps({"type": "object", "properties": {"a.b": {"type": "integer"}, "a": inner, "d": inner}})
+    with kafkalog.LogWriter(tmp_path, "t") as log:
+        log.append([kafkalog.Record(b'\0\0\0\0\7{"a.b": 1, "a": {"b": 2, "c": 3}}')])
+    options: Any = {"schemas": {7: text}, "decode": "value"}
+    part = kafkalog.read_table(tmp_path, "t", columns=["value.a.b"], **options)
+    assert part["value"].to_pylist() == [{"a.b": 1, "a": {"b": 2}}]
+    logs = kafkalog.dataset(tmp_path, "t", **options)
+    for name, value in ((("a.b",), 1), (("a", "b"), 2)):
+        assert logs.count_rows(filter=pc.field("value", *name) == value) == 1
+        assert logs.count_rows(filter=pc.field("value", *name) == 3) == 0
+
+
 def test_decimals_that_polars_lacks_are_refused_by_name(tmp_path: Path) -> None:
     pytest.importorskip("polars")
     field = {"type": "bytes", "logicalType": "decimal", "precision": 60}
