@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import pickle
+import random
+import shutil
 import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,6 +21,7 @@ from kafkalog.errors import CorruptRecordError, UnsupportedFormatError
 from kafkalog.tiers.layout import DamagedError
 from s3_server import S3Server
 from tiered_cases import COLUMNS, expected_rows, rows_of
+from tiers import SEED, pick
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -262,14 +265,14 @@ def test_every_damage(case: TieredCase) -> None:
 
 
 class Holed(kafkalog.tiers.LocalLayout):
-    """A layout of somebody else's, which finds bytes of a log damaged, and may know that the others are not."""
+    """A layout of somebody else's, which finds bytes of logs damaged, and may know that the others are not."""
 
-    def __init__(self, hole: range, *, is_exact: bool) -> None:
-        self.hole, self.is_exact = hole, is_exact
+    def __init__(self, holes: list[range], *, is_exact: bool = True, start_offset: int = 0) -> None:
+        self.holes, self.is_exact, self.start_offset = holes, is_exact, start_offset
 
     def open(self, store: Any, stored: Any, kind: str) -> Any:
         found = super().open(store, stored, kind)
-        is_meant = kind == "log" and stored.start_offset == 884
+        is_meant = kind == "log" and stored.start_offset == self.start_offset
         return HoledFile(found, self, stored.objects["log"].key) if is_meant and found is not None else found
 
 
@@ -286,10 +289,10 @@ class HoledFile:
         return int(self.file.size)
 
     def read(self, start: int, length: int) -> bytes:
-        hole = self.layout.hole
-        if start < hole.stop and start + length > hole.start:
-            error = CorruptRecordError("mended badly", self.key, start)
-            raise DamagedError(error, hole.start, hole.stop) if self.layout.is_exact else error
+        for hole in self.layout.holes:
+            if start < hole.stop and start + length > hole.start:
+                error = CorruptRecordError("mended badly", self.key, start)
+                raise DamagedError(error, hole.start, hole.stop) if self.layout.is_exact else error
         return bytes(self.file.read(start, length))
 
 
@@ -304,7 +307,7 @@ def test_damage_of_a_copy_that_is_cut(tmp_path: Path, is_exact: bool) -> None:  
     hit = batches[1]
     # The part is the end of the file.
     begin = 13897 - batches[-1]["position"] - batches[-1]["size"] + hit["position"]
-    layout = Holed(range(begin + 70, begin + 80), is_exact=is_exact)
+    layout = Holed([range(begin + 70, begin + 80)], is_exact=is_exact, start_offset=884)
     with pytest.raises(CorruptRecordError, match="mended badly"):
         kafkalog.read_table(case.data, "cut-off-b", **given, remote_layout=layout)
     reader = kafkalog.scan(case.data, "cut-off-b", **given, remote_layout=layout, on_corrupt="skip")
@@ -314,6 +317,38 @@ def test_damage_of_a_copy_that_is_cut(tmp_path: Path, is_exact: bool) -> None:  
     if is_exact:
         assert (lost["firstOffset"], lost["lastOffset"]) == (hit["baseOffset"], hit["lastOffset"])
         assert (lost["position"], lost["endPosition"]) == (hit["position"], hit["position"] + hit["size"])
+
+
+@pytest.mark.full
+def test_damage_is_that_of_the_same_bytes_on_a_disk(tmp_path: Path) -> None:
+    """Some holes in a log of many windows: rows and losses are those of a disk that has other bytes there."""
+    chance = random.Random(SEED)  # noqa: S311 - of a test
+    with kafkalog.LogWriter(tmp_path / "L", "t", 0) as log:
+        for _ in range(200):
+            values = [chance.randbytes(chance.choice([10, 100, 1000, 5000])) for _ in range(60)]
+            log.append(pa.table({"value": pa.array(values, pa.binary())}))
+    name = f"{0:020}"
+    data = (tmp_path / "L" / "t-0" / f"{name}.log").read_bytes()
+    assert len(data) > 16 << 20
+    folder = tmp_path / "T" / f"t-0-{'A' * 22}"
+    folder.mkdir(parents=True)
+    for kind in ("log", "index", "timeindex"):
+        shutil.copy(tmp_path / "L" / "t-0" / f"{name}.{kind}", folder / f"{name}-{'B' * 22}.{kind}")
+    for _ in range(pick(1, 4, 40)):
+        # The last batches tell where the log ends, which nothing else does here.
+        starts = [chance.randrange(len(data) - (6 << 20)) for _ in range(chance.choice([1, 3, 10]))]
+        holes = [range(start, start + chance.choice([1, 100, 5000, 300_000, 4 << 20])) for start in starts]
+        other = bytearray(data)
+        for hole in holes:
+            other[hole.start : hole.stop] = b"\xff" * len(hole)
+        (tmp_path / "L" / "t-0" / f"{name}.log").write_bytes(other)
+        bounds = {"starting_offsets": chance.randrange(6000), "ending_offsets": 9000}
+        for more in ({}, {"threads": 3}, {"layout": "view"}, {"check_crcs": False}, bounds):
+            given: dict[str, Any] = {"columns": ["offset", "value"], "on_corrupt": "skip", **more}
+            local = kafkalog.scan(tmp_path / "L", "t", **given | {"check_crcs": True})
+            tier = kafkalog.scan(None, "t", remote=tmp_path / "T", remote_layout=Holed(holes), **given)
+            assert tier.read_all().equals(local.read_all()), (holes, more)
+            assert tier.lost.equals(local.lost), (holes, more)
 
 
 def test_a_log_of_another_length_is_read_as_far_as_it_is_whole(tmp_path: Path) -> None:
