@@ -78,3 +78,30 @@ pub(super) fn names_in<'t>(
     }
     found
 }
+
+#[cfg(test)]
+mod tests {
+    use super::FieldTree;
+
+    fn tree(paths: &[&[&str]]) -> FieldTree {
+        let owned = paths
+            .iter()
+            .map(|path| path.iter().map(|&name| name.to_owned()).collect());
+        FieldTree::of(&owned.collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn paths_become_a_tree() {
+        let some = tree(&[&["a", "b"], &["a", "c"], &["d"]]);
+        let a = some.field("a").unwrap();
+        assert_eq!(a.field("b"), Some(&FieldTree::All));
+        assert_eq!(a.field("c"), Some(&FieldTree::All));
+        assert_eq!(a.field("x"), None);
+        assert_eq!(some.field("d").unwrap().field("x"), Some(&FieldTree::All));
+        assert_eq!(some.field("b"), None);
+        assert_eq!(tree(&[]), FieldTree::All);
+        assert_eq!(tree(&[&["a"], &[]]), FieldTree::All);
+        assert_eq!(tree(&[&["a", "b"], &["a"]]), tree(&[&["a"]]));
+        assert_eq!(tree(&[&["a"], &["a", "b"]]), tree(&[&["a"]]));
+    }
+}
