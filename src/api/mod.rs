@@ -67,7 +67,7 @@ mod bindings {
     pub(crate) use crate::io::objects::request::RequestLimits;
     pub(crate) use crate::io::provider::{
         ObjectInfo, ObjectListing, ObjectRange, Provided, Provider, ProviderError,
-        ProviderErrorKind, tell_damage,
+        ProviderErrorKind,
     };
     pub(crate) use crate::io::storage::{Folder, read_exact_at};
     pub(crate) use crate::io::threads::lock;

@@ -55,8 +55,8 @@ impl fmt::Display for DamagedRange {
 impl std::error::Error for DamagedRange {}
 
 impl Fault {
-    /// The fault that a text tells: the text of a fault, or what was found in other words.
-    pub(crate) fn told(location: Location, text: &str) -> Self {
+    /// A fault from its text, in which other words say what was found.
+    pub(crate) fn from_text(location: Location, text: &str) -> Self {
         const WHAT: &str = "object";
         let stated = match text.strip_prefix("expected ") {
             Some(rest) => Some((WHAT, rest)),

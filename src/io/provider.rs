@@ -3,7 +3,6 @@
 //! A provider answers one request at a time and does no more: limits, retries, time-outs and reading ahead are those of
 //! [`super::objects`]. Keys are relative to the root that it was mounted at, such as a bucket.
 
-use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 
@@ -58,7 +57,7 @@ pub(crate) enum ProviderErrorKind {
     Changed,
     /// Another try may succeed: the store is busy, or the connection broke.
     Transient,
-    /// The store has the object, but no bytes can be made of it ([`tell_damage`]).
+    /// The store has the object, but no bytes can be made of it.
     Damaged(DamagedRange),
     /// Anything else.
     Other,
@@ -107,25 +106,4 @@ pub(crate) trait Provider: fmt::Debug + Send + Sync {
     fn wait(&self, wait: &mut (dyn FnMut() + Send)) {
         wait();
     }
-}
-
-thread_local! {
-    static TOLD: Cell<Option<DamagedRange>> = const { Cell::new(None) };
-}
-
-/// Tells which damage the request of this thread has met: a provider does so before it fails.
-pub(crate) fn tell_damage(damaged: DamagedRange) {
-    TOLD.set(Some(damaged));
-}
-
-/// The answer to a request that this thread made, with the damage that it was told meanwhile.
-pub(super) fn with_damage<T>(answer: Provided<T>) -> Provided<T> {
-    let told = TOLD.take();
-    answer.map_err(|error| match told {
-        Some(damaged) => ProviderError {
-            kind: ProviderErrorKind::Damaged(damaged),
-            ..error
-        },
-        None => error,
-    })
 }

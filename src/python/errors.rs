@@ -11,7 +11,6 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 use crate::api::rows::{OnCorrupt, is_damage};
-use crate::api::tell_damage as tell;
 use crate::error::{DamagedRange, Error, Fault, Location, Refusal};
 
 /// The exception for an error.
@@ -139,27 +138,25 @@ fn of_fault(py: Python<'_>, class: &str, text: &str, fault: &Fault) -> PyResult<
     new(py, class, (text, path, location.position, location.offset))
 }
 
-/// Tells the core the damage that a read of a tier meets, a `kafkalog.tiers.layout.DamagedError`, before it is raised.
-#[pyfunction]
-pub(super) fn tell_damage(told: &Bound<'_, PyAny>) -> PyResult<()> {
+/// The damage that a read of a tier met, from a `kafkalog.tiers.layout.DamagedError`.
+pub(super) fn damaged_range(raised: &Bound<'_, PyAny>) -> PyResult<DamagedRange> {
     let location = Location {
-        path: told.getattr("path")?.extract::<Option<PathBuf>>()?,
-        position: told.getattr("position")?.extract()?,
+        path: raised.getattr("path")?.extract::<Option<PathBuf>>()?,
+        position: raised.getattr("position")?.extract()?,
         offset: None,
     };
-    let text = told.str()?.to_string();
+    let text = raised.str()?.to_string();
     let before = format!("{location}: ");
     let text = text.strip_prefix(&before).unwrap_or(&text);
-    let class = told.getattr("error")?.get_type().name()?;
-    tell(DamagedRange {
-        range: told.getattr("start")?.extract()?..told.getattr("end")?.extract()?,
+    let class = raised.getattr("error")?.get_type().name()?;
+    Ok(DamagedRange {
+        range: raised.getattr("start")?.extract()?..raised.getattr("end")?.extract()?,
         error: match class.to_str()? {
             "UnsupportedFormatError" => Error::UnsupportedFormat,
             _ => Error::CorruptRecord,
         },
-        fault: Arc::new(Fault::told(location, text)),
-    });
-    Ok(())
+        fault: Arc::new(Fault::from_text(location, text)),
+    })
 }
 
 fn new<'py>(

@@ -41,7 +41,6 @@ mod _core {
     #[pymodule_export]
     use super::dump::dump;
     #[pymodule_export]
-    use super::errors::tell_damage;
     #[pymodule_export]
     use super::explain::{disk_usage, explain};
     #[pymodule_export]

@@ -15,7 +15,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use super::{capsule, interrupt};
+use super::{capsule, errors, interrupt};
 use crate::api::{
     Folder, ObjectInfo, ObjectListing, ObjectRange, Provided, Provider, ProviderError,
     ProviderErrorKind, RequestLimits, forget_listings as forget, is_mounted as mounted, mount,
@@ -69,6 +69,8 @@ fn failure(py: Python<'_>, error: &PyErr) -> ProviderError {
         Ok("denied") => ProviderErrorKind::Denied,
         Ok("changed") => ProviderErrorKind::Changed,
         Ok("transient") => ProviderErrorKind::Transient,
+        Ok("damaged") => errors::damaged_range(value.as_any())
+            .map_or(ProviderErrorKind::Other, ProviderErrorKind::Damaged),
         _ => ProviderErrorKind::Other,
     };
     let text = value

@@ -49,6 +49,9 @@ class DamagedError(CorruptRecordError):
         The bytes of the file, from the first to before the second.
     """
 
+    # By which the core knows it.
+    kind = "damaged"
+
     def __init__(self, error: KafkaLogError, start: int, end: int) -> None:
         super().__init__(str(error), error.path, error.position)
         self.error: KafkaLogError = error.error if isinstance(error, DamagedError) else error

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafkalog import _core
 from kafkalog.errors import CorruptRecordError, KafkaLogError, UnsupportedFormatError
 from kafkalog.tiers import tail
 from kafkalog.tiers.layout import DamagedError
@@ -241,9 +240,7 @@ class TieredView:
             raise TierReadError(str(error), "missing") from error
         except (CorruptRecordError, UnsupportedFormatError) as error:
             if key.endswith(".log"):
-                damaged = self._damaged(error, start, start + length)
-                _core.tell_damage(damaged)
-                raise damaged from None
+                raise self._damaged(error, start, start + length) from None
             raise TierReadError(str(error)) from error
         except (KafkaLogError, ValueError) as error:
             raise TierReadError(str(error)) from error

@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::io::interrupt;
-use crate::io::provider::{Provided, Provider, ProviderError, ProviderErrorKind, with_damage};
+use crate::io::provider::{Provided, Provider, ProviderError, ProviderErrorKind};
 use crate::io::threads::{POLL_INTERVAL, lock};
 
 /// Requests of this process that are in flight at the same time, at most.
@@ -205,8 +205,7 @@ impl<T: Send + 'static> Attempt<T> {
                 }
                 *state = AttemptState::Running(Instant::now(), slot);
             }
-            let ask = || with_damage(question());
-            let answer = std::panic::catch_unwind(std::panic::AssertUnwindSafe(ask));
+            let answer = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| question()));
             let answer = answer.unwrap_or_else(|_| {
                 Err(ProviderError {
                     kind: ProviderErrorKind::Other,

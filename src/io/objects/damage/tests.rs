@@ -29,7 +29,7 @@ fn damage(range: &Range<u64>) -> DamagedRange {
     };
     DamagedRange {
         range: range.clone(),
-        fault: Fault::told(location, "chunk: expected a tag, found another").into(),
+        fault: Fault::from_text(location, "chunk: expected a tag, found another").into(),
         error: Error::CorruptRecord,
     }
 }
@@ -169,7 +169,7 @@ fn texts_are_taken_apart() {
         ("expected 5 bytes, found 4", "object", "5 bytes", "4"),
         ("no log", "object", "one that can be read", "no log"),
     ] {
-        let fault = Fault::told(Location::default(), told);
+        let fault = Fault::from_text(Location::default(), told);
         let parts = (&*fault.what, &*fault.expected, &*fault.found);
         assert_eq!(parts, (what, expected, found));
     }
