@@ -6,6 +6,7 @@ import base64
 import json
 import pickle
 import random
+import re
 import shutil
 import struct
 from dataclasses import dataclass
@@ -176,7 +177,9 @@ def test_damage_in_a_bucket(tmp_path: Path) -> None:
         key = f"s3://{server.bucket}/T/{made.log.relative_to(made.case.tier)}"
         with pytest.raises(CorruptRecordError) as raised:
             kafkalog.read_table(made.case.data, made.topic, **made.bounds, keyring=made.case.keyring, **given)
-        assert (raised.value.path, raised.value.position) == (key, start)
+        # The number of the mount depends on the tests before.
+        path = re.sub(r"#\d+/", "/", str(raised.value.path))
+        assert (path, raised.value.position) == (key, start)
         # Damage does not pass: it is not asked for again and again.
         assert server.counts["GET"] < 60
     finally:
