@@ -106,7 +106,7 @@ fn whole_chunks_are_the_file() {
         let found = stored.decode(last, &stored.chunks[2..]).unwrap();
         assert_eq!(found, stored.file[2000..]);
         assert_eq!(stored.decode(&[], &[]).unwrap(), b"");
-        // Bytes behind the last one are of other chunks.
+        // Bytes after the last one belong to other chunks.
         let more = [&stored.bytes[..], b"more"].concat();
         assert_eq!(stored.decode(&more, &stored.chunks).unwrap(), stored.file);
     }
@@ -144,7 +144,7 @@ fn sizes_that_lie_are_damage_of_their_chunk() {
                 *size = changed;
                 let error = stored.decode(&stored.bytes, &chunks).unwrap_err();
                 let at = position(&error);
-                // The end by the size that lies, which may be behind the next chunk's beginning.
+                // The end by the false size, which may be after the next chunk's beginning.
                 let end = starts[n].saturating_add(chunks[n].size.max(1) as u64);
                 assert!((starts[n]..end).contains(&at), "{n} {changed}: {error}");
             }

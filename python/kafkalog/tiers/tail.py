@@ -52,7 +52,7 @@ class _Batches:
             try:
                 self._held = self._log.read(self.position, min(max(_STEP, length), self._log.size - self.position))
             except CorruptRecordError:
-                # What is damaged may lie behind the header.
+                # The damage may be after the header.
                 self._held = self._log.read(self.position, length)
             begin = 0
         return self._held[begin : begin + length]

@@ -70,7 +70,7 @@ class _Part:
 
 @dataclass
 class _Torn:
-    """A log that is not there, or of another length than it has to have: the bytes up to the shorter one are whole."""
+    """A log that is missing, or of another length than expected: only bytes up to the shorter length are read."""
 
     file: RemoteFile | None
     error: KafkaLogError
@@ -146,7 +146,7 @@ class TieredView:
         try:
             yield from self._readable(segment, first, last, name)
         except (CorruptRecordError, UnsupportedFormatError) as error:
-            yield f"{name}.log", _Entry(_Torn(None, DamagedError(error, 0, size).error, 0, size))
+            yield f"{name}.log", _Entry(_Torn(None, error, 0, size))
         except (KafkaLogError, OSError, ValueError) as error:
             yield f"{name}.log", _Entry(_Unreadable(_said(segment, _fault(segment) or str(error)), size))
 

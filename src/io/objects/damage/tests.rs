@@ -124,7 +124,7 @@ fn a_reader_that_goes_on_has_other_bytes_there() {
 }
 
 #[test]
-fn a_stop_counts_again_behind_damage() {
+fn a_stop_counts_again_after_damage() {
     let file = Windowed::around(&[30..50, 95..96]);
     file.stop_at(Some(90));
     file.pass_damage();
@@ -151,7 +151,7 @@ impl ReadFile for Hopeless {
 }
 
 #[test]
-fn a_store_that_names_other_bytes_is_not_asked_for_ever() {
+fn a_store_that_names_other_bytes_is_not_asked_forever() {
     let file = AroundDamage::new(Hopeless);
     file.pass_damage();
     read(&file, 50..60).unwrap_err();
