@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 
+mod callbacks;
 mod capsule;
 mod cat;
 mod chunks;
@@ -40,7 +41,6 @@ mod _core {
     use super::decoding::{PyDecoding, PyFoundSchemas, decoding_from_json, find_schemas_of};
     #[pymodule_export]
     use super::dump::dump;
-    #[pymodule_export]
     #[pymodule_export]
     use super::explain::{disk_usage, explain};
     #[pymodule_export]

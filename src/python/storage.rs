@@ -15,7 +15,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use super::{capsule, errors, interrupt};
+use super::{callbacks, capsule, errors, interrupt};
 use crate::api::{
     Folder, ObjectInfo, ObjectListing, ObjectRange, Provided, Provider, ProviderError,
     ProviderErrorKind, RequestLimits, forget_listings as forget, is_mounted as mounted, mount,
@@ -48,7 +48,7 @@ impl PyProvider {
     /// Calls a method on a thread that may know nothing of Python.
     fn call<T>(&self, act: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>) -> Provided<T> {
         let answer =
-            Python::try_attach(|py| act(self.0.bind(py)).map_err(|error| failure(py, &error)));
+            callbacks::call(|py| act(self.0.bind(py)).map_err(|error| failure(py, &error)));
         answer.unwrap_or_else(|| {
             Err(ProviderError {
                 kind: ProviderErrorKind::Other,
@@ -122,7 +122,7 @@ impl Provider for PyProvider {
                 wait();
             }
         };
-        if Python::try_attach(|py| py.detach(&mut act)).is_none() {
+        if callbacks::call(|py| py.detach(&mut act)).is_none() {
             act();
         }
     }
@@ -131,6 +131,7 @@ impl Provider for PyProvider {
 /// Mounts a store at a root such as `s3://bucket`.
 #[pyfunction]
 pub(super) fn mount_storage(
+    py: Python<'_>,
     root: &str,
     provider: Py<PyAny>,
     retries: u32,
@@ -143,7 +144,8 @@ pub(super) fn mount_storage(
         Arc::new(PyProvider(provider)),
         RequestLimits { retries, timeout },
     );
-    Ok(())
+    // One call of a client may take two requests.
+    callbacks::end_with_interpreter(py, timeout.saturating_mul(2))
 }
 
 /// Returns whether a path lies in a mounted store.

@@ -1,21 +1,27 @@
-"""Readers and errors across processes: forked with a reader open, and errors on their way back from a worker."""
+"""Readers and errors across processes: forks and ends with a reader open, and errors on their way from a worker."""
 
 from __future__ import annotations
 
 import concurrent.futures
 import itertools
+import json
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
+import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import corpus
 import kafkalog
+from s3_server import CLIENTS, S3Server
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 CORRUPT = corpus.GOLDEN / "corrupt"
@@ -73,6 +79,95 @@ def test_a_process_forked_while_a_reader_is_open(
         assert said[0] == str(records)
     elif how == "read":
         assert said[0].startswith("this reader's threads are in the process that began to read")
+
+
+# Scans of which one batch was read, when the script ends: their windows are still on the way.
+ENDING = """
+import atexit, json, sys, threading, time
+import kafkalog
+from kafkalog.storage import _clients
+_clients._has_obstore = lambda: sys.argv[1] == "obstore"
+options, how, readers = json.loads(sys.argv[2]), sys.argv[3], []
+def last():
+    try:
+        print(kafkalog.read_table("s3://bkt/orders-0", columns=["offset"], storage_options=options).num_rows)
+    except OSError as error:
+        print(error)
+if how == "scan at exit":
+    atexit.register(last)
+for threads in (1, 2, 1, 2, 2):
+    how_read = {"threads": threads, "layout": "view" if threads == 1 else "binary", "batch_bytes": 1 << 16}
+    reader = kafkalog.scan("s3://bkt/orders-0", storage_options=options, **how_read)
+    readers.append((reader, next(reader)))
+    if how == "close":
+        reader.close()
+print(len(readers), flush=True)
+if how == "stall":
+    input()
+    threading.Thread(target=last, daemon=True).start()
+    time.sleep(1)
+"""
+
+
+@pytest.fixture(scope="module")
+def server(long_log: tuple[Path, int]) -> Iterator[S3Server]:
+    """Give a store with the long log."""
+    store = S3Server()
+    store.put_folder(long_log[0], "orders-0/")
+    yield store
+    store.close()
+
+
+@pytest.mark.parametrize("how", ["leave", "close", "scan at exit", "stall"])
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_process_ends_while_requests_run(server: S3Server, client: str, how: str) -> None:
+    server.reset()
+    options = json.dumps({**server.storage_options, "timeout": "3s"})
+    command = [sys.executable, "-c", ENDING, client, options, how]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, text=True, stdin=pipe, stdout=pipe, stderr=pipe) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "5\n"
+        if how == "stall":
+            server.fault = lambda kind, key, number: "stall"  # noqa: ARG005
+        said, failure = child.communicate("\n", timeout=60)
+    assert (child.returncode, failure) == (0, "")
+    assert how != "scan at exit" or "the interpreter is ending" in said
+
+
+COMMAND = """
+import sys
+from kafkalog.cli.main import run
+from kafkalog.storage import _clients
+client = sys.argv.pop(1)
+_clients._has_obstore = lambda: client == "obstore"
+run()
+"""
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_command_ends_at_once_after_ctrl_c_although_a_store_is_silent(server: S3Server, client: str) -> None:
+    server.reset()
+    asked = threading.Event()
+
+    def fault(kind: str, key: str, number: int) -> str | None:
+        if kind != "GET":
+            return None
+        asked.set()
+        return "stall"
+
+    server.fault = fault
+    options = [f"--storage-option={name}={value}" for name, value in server.storage_options.items()]
+    command = [sys.executable, "-c", COMMAND, client, "cat", "s3://bkt/orders-0", *options]
+    with subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        assert asked.wait(30)
+        time.sleep(0.5)
+        began = time.monotonic()
+        child.send_signal(signal.SIGINT)
+        said, failure = child.communicate(timeout=60)
+    assert (child.returncode, said, failure) == (130, "", "")
+    # The store keeps silent for 6 s.
+    assert time.monotonic() - began < 4
 
 
 def ask(name: str, *arguments: Any) -> Any:

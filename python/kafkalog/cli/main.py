@@ -14,6 +14,7 @@ import shutil
 import signal
 import sys
 import textwrap
+from contextlib import suppress
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
@@ -35,12 +36,19 @@ from kafkalog.errors import KafkaLogError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-USAGE, FAILED = 2, 3
+USAGE, FAILED, INTERRUPTED = 2, 3, 128 + signal.SIGINT
 
 
 def run() -> NoReturn:
     """Run the command line and exit with its exit code."""
-    sys.exit(main())
+    code = main()
+    if code == INTERRUPTED:
+        # The interpreter's end would wait for answers of stores.
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError):
+                stream.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -60,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _forget(sys.stdout)
         return 0
     except KeyboardInterrupt:
-        return 128 + signal.SIGINT
+        return INTERRUPTED
     except Exception as error:  # noqa: BLE001 - every error becomes an exit code
         if parsed is not None and parsed.debug:
             import traceback
