@@ -398,11 +398,18 @@ impl Error {
         self
     }
 
+    /// The fault inside, if its position counts from the bytes that were looked at: one that names a file counts from
+    /// the file's begin.
+    fn as_relative_mut(&mut self) -> Option<&mut Fault> {
+        self.as_fault_mut()
+            .filter(|fault| fault.location.path.is_none())
+    }
+
     /// Moves a relative position by where its bytes begin.
     #[must_use]
     pub fn shift(mut self, by: Position) -> Self {
         if let Some(position) = self
-            .as_fault_mut()
+            .as_relative_mut()
             .and_then(|fault| fault.location.position.as_mut())
         {
             *position = position.saturating_add(by);
@@ -414,7 +421,7 @@ impl Error {
     /// positions mean nothing in the file; `what` still says it is inside.
     #[must_use]
     pub fn inside(mut self, batch_position: Position) -> Self {
-        if let Some(fault) = self.as_fault_mut()
+        if let Some(fault) = self.as_relative_mut()
             && let Some(position) = fault.location.position.replace(batch_position)
         {
             fault.found = format!(
@@ -552,6 +559,7 @@ mod tests {
         let error = Error::corrupt("crc", 0, 1, 2)
             .at(Path::new("a"))
             .at(Path::new("b"))
+            .shift(5)
             .for_offset(1)
             .for_offset(2);
         let location = &error.as_fault().unwrap().location;

@@ -96,11 +96,9 @@ impl WholeBatches {
     /// Adds file and position to an error about the last group's bytes.
     #[must_use]
     pub fn locate(&self, error: Error) -> Error {
-        match (&self.open, error.as_fault()) {
-            (Some(open), Some(fault)) if fault.location.path.is_none() => {
-                error.shift(self.run).at(open.opened.source.path())
-            }
-            _ => error,
+        match &self.open {
+            Some(open) => error.shift(self.run).at(open.opened.source.path()),
+            None => error,
         }
     }
 

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::compress::DecodeLimit;
-use crate::error::{Error, FaultKind, Result};
+use crate::error::{DamagedRange, Error, FaultKind, Result};
 use crate::format::batch::{BatchHeader, LOG_OVERHEAD, RECORD_BATCH_OVERHEAD, torn, wrong_length};
 use crate::io::file::read_into;
 use crate::io::interrupt;
@@ -353,7 +353,7 @@ impl SegmentSource {
         // The last window's memory is reused, unless something points into it.
         self.region = Region::empty();
         let ahead = usize::try_from(self.end.saturating_sub(position)).unwrap_or(usize::MAX);
-        let len = access.window().min(ahead).max(wanted).min(left);
+        let mut len = access.window().min(ahead).max(wanted).min(left);
         if self.may_share
             && let Some(mut bytes) = file.share(position, len).map_err(Error::io(&self.path))?
         {
@@ -364,8 +364,18 @@ impl SegmentSource {
             return Ok(());
         }
         let mut buffer = spare(len);
-        read_into(&mut buffer, len, |buffer| file.read_at(buffer, position))
-            .map_err(Error::io(&self.path))?;
+        let read = |buffer: &mut Vec<u8>, len| {
+            read_into(buffer, len, |buffer| file.read_at(buffer, position))
+        };
+        if let Err(error) = read(&mut buffer, len) {
+            // Damage after what is wanted: the reader may end before it.
+            let whole = DamagedRange::met(&error)
+                .and_then(|met| met.range.start.checked_sub(position))
+                .and_then(|whole| usize::try_from(whole).ok())
+                .filter(|&whole| whole > 0 && (wanted.min(left)..len).contains(&whole));
+            len = whole.ok_or(error).map_err(Error::io(&self.path))?;
+            read(&mut buffer, len).map_err(Error::io(&self.path))?;
+        }
         self.start = position;
         self.ready = position.saturating_add(buffer.len() as u64);
         if buffer.len() < len {

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tiered_cases import TieredCase
 
 MORE = [each for each in tiered_cases.more_cases() if each.name.startswith("aiven/damaged")]
+HEADER = 61
 READS: tuple[dict[str, Any], ...] = (
     {},
     {"layout": "view"},
@@ -126,6 +127,14 @@ def check_reads(made: Chunked, damaged: tuple[int, int], path: str, position: in
     assert str(raised.value).startswith(f"{path}: byte {position}: ")
     again = pickle.loads(pickle.dumps(raised.value))  # noqa: S301
     assert (str(again), again.path, again.position) == (str(raised.value), path, position)
+    # A strict read does not meet damage after its end or before its begin. The next batch's header shows it the end.
+    before = [each for each in made.batches if each.end + HEADER <= damaged[0]]
+    for some in (before, made.batches[made.batches.index(hit[-1]) + 1 :]):
+        if some:
+            given = {"starting_offsets": some[0].first, "ending_offsets": some[-1].last + 1, "columns": COLUMNS}
+            right = [row for offset, row in whole.items() if some[0].first <= offset <= some[-1].last]
+            for more in READS[:-1]:
+                assert rows_of(kafkalog.read_table(**place, **given, **more)) == right, more
     lost = {offset for each in hit for offset in range(each.first, each.last + 1)}
     for more in READS:
         reader = kafkalog.scan(**place, **made.bounds, on_corrupt="skip", **more)
