@@ -99,11 +99,16 @@ def path(given: StrPath) -> str:
 
 def local(given: StrPath) -> str:
     """Return a path on a disk likewise; URLs other than ``file:`` are refused."""
-    text = _core.local_path(_text(given))
+    text = _core.local_path(at_home(_text(given)))
     if "\0" in text:
         raise ValueError(f"a path cannot contain a null character: {text!r}")
     # Not os.path.abspath: it resolves .. without regard to links.
     return text if text.startswith("/") else str(Path(text).absolute())
+
+
+def at_home(text: str) -> str:
+    """Return a path below ``~/`` as one of the home folder: a shell leaves it in quotes and behind ``=`` as it is."""
+    return str(Path(text).expanduser()) if text == "~" or text.startswith("~/") else text
 
 
 def _text(given: StrPath) -> str:

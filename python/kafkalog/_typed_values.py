@@ -10,7 +10,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kafkalog import _arguments, _core
+from kafkalog import _arguments, _core, storage
+from kafkalog.storage._urls import is_url
 
 if TYPE_CHECKING:
     from kafkalog.options import ReadOptions
@@ -40,7 +41,7 @@ def check_schemas(name: str, given: Any) -> tuple[str, ...] | dict[int | str, st
     if not isinstance(given, Mapping):
         if not isinstance(given, Iterable):
             raise TypeError(f"{name} must be a log dir, a list of them or a dict of schemas, not {given!r}")
-        return tuple(str(Path(_core.local_path(os.fsdecode(each))).absolute()) for each in given)
+        return tuple(text if is_url(text := os.fsdecode(each)) else _arguments.local(text) for each in given)
     if not given:
         raise ValueError(f"{name} is an empty dict: name an id, a GUID or a topic with its schema")
     found: dict[int | str, str] = {}
@@ -159,7 +160,7 @@ def json_columns(options: ReadOptions) -> tuple[str, ...]:
 
 def find_schemas(ranges: list[_core.PartitionRange], paths: list[str], options: ReadOptions) -> _core.FoundSchemas:
     """Read the schemas for planned ranges."""
-    return _core.find_schemas_of(ranges, paths, on_corrupt=options.on_corrupt, **_source(options))
+    return _core.find_schemas_of(ranges, paths, on_corrupt=options.on_corrupt, **_source(options, paths))
 
 
 def plan_decoding(
@@ -190,9 +191,10 @@ def refreshed(
     return decoding if isinstance(options.schemas, dict) else find_schemas(ranges, paths, options).refresh(decoding)
 
 
-def _source(options: ReadOptions) -> dict[str, Any]:
+def _source(options: ReadOptions, paths: list[str]) -> dict[str, Any]:
     schemas: Any = options.schemas
+    dirs = schemas if isinstance(schemas, tuple) else ()
     return {
-        "log_dirs": list(schemas) if isinstance(schemas, tuple) else None,
+        "log_dirs": [storage.beside(each, paths) if is_url(each) else each for each in dirs] or None,
         "given": _given(schemas) if isinstance(schemas, dict) else None,
     }

@@ -347,6 +347,11 @@ pub trait ReadFolder: fmt::Debug + Send + Sync {
         None
     }
 
+    /// The same folder for a reader of its names alone; `None` where it makes no difference.
+    fn names_only(&self) -> Option<Folder> {
+        None
+    }
+
     /// Returns whether there is a file of that name.
     ///
     /// # Errors

@@ -51,7 +51,9 @@ pub(crate) fn local(path: &Path) -> Result<Cow<'_, Path>> {
         Err(Error::InvalidArgument(format!("{url} is a URL: {why}")))
     };
     if !scheme.eq_ignore_ascii_case(b"file") {
-        return refused("only local paths and file:/// are supported");
+        return refused(
+            "only local paths and file:/// work here; copy from the store first, or to it afterwards",
+        );
     }
     let Some(rest) = rest.strip_prefix(b"//") else {
         return Ok(decoded(rest));

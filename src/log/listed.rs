@@ -574,8 +574,9 @@ pub(crate) fn ensure_holds_records(path: &Path) -> Result<()> {
 fn holds_no_records(path: &Path) -> Error {
     Error::InvalidArgument(format!(
         "{}: neither a log dir, nor a partition folder, nor a segment's .log; only scan, dataset, cat, dump, export, stats \
-         and verify read a segment under another name, compressed or in a .tar, one at a time. For Spark, and beside other \
-         paths, decompress or unpack it, and name the segment TOPIC-PARTITION/BASE-OFFSET.log, its first offset in 20 digits",
+         and verify read a segment under another name, compressed or in a .tar, from a disk, one at a time. For Spark, in a \
+         store, and beside other paths, decompress or unpack it, and name the segment TOPIC-PARTITION/BASE-OFFSET.log, its \
+         first offset in 20 digits",
         path.display()
     ))
 }

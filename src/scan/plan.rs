@@ -105,7 +105,7 @@ pub(super) fn ask_folders<T>(
     chosen.sort_by(|a, b| a.order().cmp(&b.order()));
     no_duplicates(&chosen)?;
     if !options.allow_missing {
-        chooser.check_named_exist(&candidates, &chosen)?;
+        chooser.check_named_exist(&candidates, &chosen, roots)?;
         name_only_chosen(options, &chosen)?;
     }
     chosen

@@ -259,7 +259,7 @@ def test_what_is_none_says_what_to_do(tmp_path: Path) -> None:
         said = call("export", *words, tmp_path / "out.parquet")
         assert said.returncode == 2
         assert "export, stats and verify read a segment under another name, compressed or in a .tar" in said.stderr
-        assert "For Spark, and beside other paths, decompress or unpack it" in said.stderr
+        assert "For Spark, in a store, and beside other paths, decompress or unpack it" in said.stderr
 
 
 @pytest.mark.parametrize("name", ["a.gz", "a.tar"])

@@ -255,7 +255,7 @@ def test_a_layout_of_ones_own(tmp_path: Path) -> None:
 
     mine = kafkalog.tables.remote_segments(case.data, remote=flat, remote_layout=Flat())
     assert mine.equals(kafkalog.tables.remote_segments(case.data, remote=case.tier))
-    with pytest.raises(ValueError, match="neither layout"):
+    with pytest.raises(ValueError, match="objects are not named as by"):
         kafkalog.tables.remote_segments(case.data, remote=flat)
 
 

@@ -292,7 +292,7 @@ def place(text: str) -> str:
 
 def _local(text: str) -> str:
     try:
-        found = _core.local_path(text)
+        found = _core.local_path(_arguments.at_home(text))
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     if _ADDRESS.fullmatch(text) and not os.path.lexists(found):

@@ -142,10 +142,13 @@ def sources(
         for path in paths:
             file = Path(path)
             folder = _FOLDER.fullmatch(file.parent.name)
-            if path != "-" and folder is not None and _SEGMENT.fullmatch(file.name) and _places.is_file(path):
+            place = _places.at(path)
+            if path != "-" and folder is not None and _SEGMENT.fullmatch(file.name) and _places.is_file(place):
                 if not alone:
-                    found.append(Source(path, _places.above(path), None, file.name))
+                    found.append(Source(path, _places.above(place), None, file.name))
                     continue
+                if not _places.on_disk([path]):
+                    raise ValueError(f"{path}: a segment in a store; give the folder that it is in")
                 made = loose(path, folder["topic"], int(folder["partition"]), alone=True)
             else:
                 number = None if isinstance(partitions, Mapping) else only(partitions)
@@ -154,8 +157,8 @@ def sources(
                 found.append(Source(path, path))
                 continue
             stack.enter_context(naming(made))
-            place = Path(fspath(made))
-            found.append(Source(path, str(place.parent if made.is_segment else place), made))
+            whole = Path(fspath(made))
+            found.append(Source(path, str(whole.parent if made.is_segment else whole), made))
         yield found
 
 

@@ -6,6 +6,8 @@ import argparse
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
+from kafkalog import _arguments
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -35,4 +37,4 @@ def _remote_key(given: str) -> tuple[str, str]:
     name, equals, file = given.partition("=")
     if not equals or not name or not file:
         raise argparse.ArgumentTypeError(f"expected ID=FILE, found {given!r}")
-    return name, file
+    return name, _arguments.at_home(file)

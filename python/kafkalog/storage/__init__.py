@@ -69,6 +69,17 @@ class Storage:
         """Report whether it was opened by these."""
         return self._options == options and self._filesystem is filesystem
 
+    def is_like(self, location: Location) -> bool:
+        """Report whether what opened it opens the store of a URL, too; a filesystem is perhaps that of one bucket."""
+        if self._filesystem is not None:
+            return self._location.root == location.root
+        return self._location.scheme == location.scheme
+
+    @property
+    def opened_by(self) -> tuple[StorageOptions, object | None]:
+        """The options and the filesystem that it was opened by."""
+        return self._options, self._filesystem
+
     def __repr__(self) -> str:
         return f"<kafkalog.storage.Storage {self.url}, by {self._client.name}>"
 
@@ -163,12 +174,28 @@ def open_storage(
     given = storage_options if storage_options is not None else _DEFAULTS.get()
     if _core.is_mounted(text) and given is None and filesystem is None:
         with _LOCK:
-            root = max((root for root in _MOUNTED if text == root or text.startswith(root + "/")), key=len, default="")
-            if root:
-                return _MOUNTED[root].at(location._replace(key=text[len(root) :].strip("/")))
+            known = _holding(text)
+            if known is not None:
+                return known.at(location._replace(key=text[len(known.root) :].strip("/")))
     options = StorageOptions(given or {})
     with _LOCK:
         return _mounted(location, options, filesystem)
+
+
+def _holding(path: str) -> Storage | None:
+    """Return the store that is mounted at or above a path."""
+    roots = [root for root in _MOUNTED if path == root or path.startswith(root + "/")]
+    return _MOUNTED[max(roots, key=len)] if roots else None
+
+
+def beside(url: str, paths: Iterable[str]) -> str:
+    """Return the path of a URL that belongs to mounted paths: its store is opened as theirs is."""
+    location = parse(url)
+    with _LOCK:
+        for store in filter(None, map(_holding, paths)):
+            if store.is_like(location):
+                return _mounted(location, *store.opened_by).url
+    return open_storage(url).url
 
 
 def _mounted(location: Location, options: StorageOptions, filesystem: object | None) -> Storage:

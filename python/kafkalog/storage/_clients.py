@@ -93,6 +93,8 @@ def _has_obstore() -> bool:
 
 def client_of(filesystem: Any, location: Location) -> Client:
     """Make the client for a filesystem that was handed over."""
+    if isinstance(filesystem, str):
+        raise TypeError(f"filesystem must be a pyarrow.fs, fsspec or obstore object, not {filesystem!r}")
     module = type(filesystem).__module__
     base = location.authority
     if module.startswith("pyarrow"):

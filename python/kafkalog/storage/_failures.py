@@ -53,6 +53,26 @@ _BY_STATUS = {
     412: "changed",
     **dict.fromkeys((429, 500, 502, 503, 504), "transient"),
 }
+_NO_BUCKET = re.compile(r"NO_SUCH_BUCKET|NoSuchBucket|ContainerNotFound|bucket does not exist", re.IGNORECASE)
+# In the middle of what obstore says: the XML of the answer.
+_XML = re.compile(r"<\?xml.*?<Code>(.*?)</Code>(?:\s*<Message>(.*?)</Message>)?.*", re.DOTALL)
+# What to do about a failure. The addresses are those at which machines of a cloud are given credentials.
+_ADVICE = (
+    (
+        re.compile(r"169\.254\.\d+\.\d+|metadata\.google\.internal|Unable to locate credentials|NoCredentials"),
+        (
+            "; no credentials were found: give them in storage_options (--storage-option NAME=env:VARIABLE) or in the "
+            "environment, AWS_ACCESS_KEY_ID for instance; kafkalog help object-stores has the names"
+        ),
+    ),
+    (
+        re.compile(
+            r"AuthorizationHeaderMalformed|PermanentRedirect|redirect without LOCATION|specified endpoint"
+            r"|region '[^']*' is wrong"
+        ),
+        "; the bucket is in another region: give storage option aws_region",
+    ),
+)
 _MAX_TEXT = 500
 _ALWAYS_TRANSIENT = (TimeoutError, ConnectionError)
 
@@ -84,10 +104,14 @@ def patiently(request: Callable[[], _Answer]) -> _Answer:
 
 
 def fail(error: BaseException, secrets: Iterable[str]) -> NoReturn:
-    """Raise what a client raised as a failure of a kind."""
+    """Raise what a client raised as a failure of a kind, with what to do about it."""
     kind = kind_of(error)
-    # Clients say it in several ways, some of them with the text of a local error.
-    raise StoreError(kind, "there is no such object" if kind == "missing" else redacted(error, secrets)) from None
+    if kind == "missing":
+        # Clients say it in several ways, some of them with the text of a local error.
+        what = "bucket; check its name" if _NO_BUCKET.search(_first(error)) else "object"
+        raise StoreError(kind, f"there is no such {what}") from None
+    advice = next((advice for pattern, advice in _ADVICE if pattern.search(_first(error))), "")
+    raise StoreError(kind, redacted(error, secrets) + advice) from None
 
 
 def kind_of(error: BaseException) -> str:
@@ -123,7 +147,8 @@ def _first(error: BaseException) -> str:
 
 def redacted(error: BaseException, secrets: Iterable[str]) -> str:
     """Return the text in one line, without secrets."""
-    text = " ".join(_first(error).split()) or type(error).__name__
+    text = _XML.sub(lambda found: f"{found[1]}: {found[2]}" if found[2] else found[1], _first(error))
+    text = " ".join(text.split()) or type(error).__name__
     for secret in secrets:
         text = text.replace(secret, "***")
     text = re.sub(r"(?i)((?:sig|signature|x-amz-signature|token|x-amz-security-token)=)[^&\s'\"]+", r"\1***", text)

@@ -6,6 +6,7 @@ import re
 from typing import NamedTuple
 
 _URL = re.compile(r"\s*(?:(fsspec)::)?([A-Za-z][A-Za-z0-9+.-]+):(/{1,3})(.*)\Z", re.DOTALL)
+_OF_BUCKETS = frozenset({"s3", "s3a", "s3n", "gs", "gcs", "az", "abfs", "abfss"})
 # Two letters at least, as for Spark: ``C:/`` is a local folder.
 
 
@@ -61,6 +62,8 @@ def parse(text: str, filesystem: object | None = None) -> Location:
         )
     if scheme == "file":
         authority, key = "", rest
+    elif not authority and scheme in _OF_BUCKETS:
+        raise ValueError(f"{text}: expected {scheme}://BUCKET/PATH, found no bucket")
     return Location(scheme, authority, key.strip("/"), found[1] is not None)
 
 

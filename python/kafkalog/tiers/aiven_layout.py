@@ -139,7 +139,10 @@ class AivenLayout(RemoteLayout):
         path = self._keyring.get(name)
         if path is None:
             known = ", ".join(sorted(self._keyring)) or "none"
-            raise ValueError(f"{manifest.key}: encrypted with the key pair {name!r}; keyring has {known}")
+            raise ValueError(
+                f"{manifest.key}: encrypted with the key pair {name!r}, and keyring has {known}; give the file of its "
+                f'private key: keyring={{"{name}": "/path"}}, or --remote-key {name}=FILE'
+            )
         pem = Path(path).read_text(encoding="ascii")
         try:
             return _core.ChunkReader(compressed=manifest.compressed, private_key=pem, wrapped=wrapped, aad=aad)

@@ -11,7 +11,7 @@ import uuid
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog import _arguments, _core, _places, storage
-from kafkalog.tiers.opening import open_tier
+from kafkalog.tiers.opening import key_files, open_tier
 from kafkalog.tiers.view import TieredView
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def mounted(
     topics : tuple of str or None
         The only topics that will be read, if that is known.
     """
-    keys = {name: _arguments.path(file) for name, file in keyring.items()}
+    keys = key_files(keyring)
     homes = [_home(each) for each in ([] if path is None else _arguments.paths(path))]
     log_dirs = list(dict.fromkeys(home for home, _ in homes))
     _, roots = _mount(log_dirs or None, _arguments.path(remote), layout, keys, topics)
@@ -141,7 +141,7 @@ def open_mounted(
     wanted: Callable[[str, int], bool] | None = None,
 ) -> tuple[Tier, list[str]]:
     """Open the tier of log dirs, all of it or the partitions that are wanted, and mount them with it."""
-    keys = {name: _arguments.path(file) for name, file in keyring.items()}
+    keys = key_files(keyring)
     log_dirs = None if path is None else [_home(each)[0] for each in _arguments.paths(path)]
     return _mount(log_dirs, _arguments.path(remote), layout, keys, None, wanted=wanted)
 

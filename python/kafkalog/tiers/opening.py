@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
@@ -16,16 +17,23 @@ from kafkalog.tiers.objects import FolderStore, StorePart
 from kafkalog.tiers.tier import Tier
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from kafkalog.tiers.metadata_log import RemoteMetadata
     from kafkalog.tiers.objects import ObjectInfo, ObjectStore
     from kafkalog.typing import Paths, StrPath
 
-__all__ = ["LayoutChoice", "ListedTier", "list_tier", "open_tier"]
+__all__ = ["LayoutChoice", "ListedTier", "key_files", "list_tier", "open_tier"]
 
 LayoutChoice: TypeAlias = Literal["auto", "local", "aiven"] | RemoteLayout
 """A layout by name, or one of your own."""
+
+
+def key_files(keyring: Mapping[str, StrPath] | None) -> dict[str, str]:
+    """Return the files of private keys, as paths from the root."""
+    if keyring is not None and not isinstance(keyring, Mapping):
+        raise TypeError(f"keyring must be a dict from ids of key pairs to files of private keys, not {keyring!r}")
+    return {name: _arguments.local(file) for name, file in (keyring or {}).items()}
 
 
 def open_tier(
@@ -83,7 +91,7 @@ def list_tier(
     if prefix:
         objects = [each for each in objects if each.key.startswith(prefix)]
     name = os.fspath(remote)
-    return ListedTier(store, _layout(layout, keyring, objects, name), objects, name.rstrip("/"))
+    return ListedTier(store, _layout(layout, key_files(keyring), objects, name), objects, name.rstrip("/"))
 
 
 def _store(remote: StrPath) -> tuple[ObjectStore, str]:
@@ -103,19 +111,24 @@ def _store(remote: StrPath) -> tuple[ObjectStore, str]:
     raise FileNotFoundError(2, os.strerror(2), text)
 
 
-def _layout(
-    given: LayoutChoice, keyring: Mapping[str, StrPath] | None, objects: list[ObjectInfo], remote: str
-) -> RemoteLayout:
+def _layout(given: LayoutChoice, keyring: Mapping[str, str], objects: list[ObjectInfo], remote: str) -> RemoteLayout:
     if isinstance(given, RemoteLayout):
         return given
     name = _arguments.choose("remote_layout", given, ("auto", "local", "aiven"))
     known: dict[str, RemoteLayout] = {"local": LocalLayout(), "aiven": AivenLayout(keyring)}
-    if name != "auto":
+    fits = [each for each, one in known.items() if any(one.parse(found.key) is not None for found in objects)]
+    if name != "auto" and (name in fits or not fits):
         return known[name]
-    for layout in known.values():
-        if any(layout.parse(each.key) is not None for each in objects):
-            return layout
+    if name != "auto":
+        raise ValueError(
+            f"{remote}: no object is named as remote_layout {name!r} names them; as {fits[0]!r} does, some are"
+        )
+    if fits:
+        return known[fits[0]]
     if objects:
         few = ", ".join(sorted(each.key for each in objects)[:3])
-        raise ValueError(f"{remote}: neither layout is known by its names ({few}); pass remote_layout")
+        raise ValueError(
+            f"{remote}: objects are not named as by Kafka's LocalTieredStorage or Aiven's plugin; the first are {few}. "
+            "Give the folder or prefix that the keys of the plugin begin with, or remote_layout"
+        )
     return known["local"]

@@ -64,11 +64,14 @@ class Tier:
         self.name = name
         self.store, self.layout, self.local = store, layout, local
         self.metadata = metadata
+        # Folders that partitions which are not of interest would have; a reader names them if it does not find its own.
+        self.others: set[str] = set()
         stored = layout.group(objects)
         segments = {place: each for place, each in metadata.segments.items() if wanted(each.topic, each.partition)}
         for place, found in stored.items():
             if place not in metadata.segments:
                 if layout.source == "listing" and not wanted(found.topic, found.partition):
+                    self.others.add(f"{found.topic}-{found.partition}")
                     continue
                 # The key may have more before the topic's name: its facts decide.
                 segments[place] = self._unknown(found)
@@ -78,6 +81,7 @@ class Tier:
         self.partitions: dict[tuple[str, int], TierPartition] = {}
         for each in segments.values():
             if not wanted(each.topic, each.partition):
+                self.others.add(f"{each.topic}-{each.partition}")
                 continue
             at = (each.topic_id, each.partition)
             known_partition = self.partitions.setdefault(at, TierPartition(each.topic, *at))
@@ -117,7 +121,7 @@ class Tier:
     def _examine(self, segment: RemoteSegment) -> None:
         stored = segment.stored
         if stored is None:
-            segment.fault = Fault("remote-missing", "none of its objects is there")
+            segment.fault = Fault("remote-missing", "expected its objects, found none")
             return
         try:
             self._complete(segment, stored)

@@ -117,7 +117,7 @@ class TieredView:
 
     def __init__(self, tier: Tier, log_dir: str | None, *, is_first: bool = True) -> None:
         self._tier = tier
-        self._log_dir = log_dir
+        self._log_dir, self._is_first = log_dir, is_first
         self._local = None if log_dir is None else store_of(log_dir)
         self._files: dict[str, _Entry] = {}
         if log_dir is None:
@@ -206,7 +206,7 @@ class TieredView:
     def list(self, prefix: str, recursive: bool) -> tuple[list[ObjectInfo], list[str], int]:  # noqa: FBT001
         """Return the files below a prefix, folders that were not entered, and no request."""
         objects: list[ObjectInfo] = []
-        folders: set[str] = set()
+        folders: set[str] = set() if recursive or prefix or not self._is_first else set(self._tier.others)
         if self._local is not None:
             found, named, _ = self._local.list(prefix, recursive)
             objects = [each for each in found if not each.key.startswith(_CACHE)]

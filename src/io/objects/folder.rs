@@ -121,6 +121,11 @@ impl ReadFolder for ObjectFolder {
         Some(Folder::new(Self::new(Arc::new(narrowed), self.key.clone())))
     }
 
+    fn names_only(&self) -> Option<Folder> {
+        let narrowed = self.view.narrowed(&self.key, None);
+        Some(Folder::new(Self::new(Arc::new(narrowed), self.key.clone())))
+    }
+
     fn above(&self) -> Folder {
         let key = self.key.rsplit_once('/').map_or("", |(above, _)| above);
         let view = if is_within(&self.view.root, key) {

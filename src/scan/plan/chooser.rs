@@ -8,7 +8,8 @@ use regex::Regex;
 use super::candidate::Candidate;
 use super::options::{ByPartition, Ending, Partitions, PlanOptions, Starting, Timestamp};
 use crate::error::{Error, Result};
-use crate::format::file_name::{FolderState, INTERNAL_TOPIC_PREFIX};
+use crate::format::file_name::{FolderName, FolderState, INTERNAL_TOPIC_PREFIX};
+use crate::io::storage::Folder;
 use crate::types::TopicPartition;
 
 /// Number of names that an error lists.
@@ -76,13 +77,15 @@ impl<'a> Chooser<'a> {
         &self,
         candidates: &[Candidate],
         chosen: &[&Candidate],
+        roots: &[Folder],
     ) -> Result<()> {
         let topics: BTreeSet<&str> = candidates
             .iter()
             .map(|c| c.partition().topic.as_str())
             .collect();
         if let Some(topic) = self.named().into_iter().find(|t| !topics.contains(t)) {
-            let found = listed(topics.iter().map(ToString::to_string));
+            let there = topics.iter().map(ToString::to_string);
+            let found = listed(there.chain(roots.iter().flat_map(topics_not_listed)));
             let text = format!("no topic {topic:?} in these logs; found: {found}");
             return Err(Error::UnknownTopicOrPartition(text));
         }
@@ -124,6 +127,21 @@ impl<'a> Chooser<'a> {
         );
         Err(Error::UnknownTopicOrPartition(text))
     }
+}
+
+/// The topics in a log dir in a store, of which only the folders of the topics that were asked for were listed.
+fn topics_not_listed(root: &Folder) -> Vec<String> {
+    let Some(root) = root.names_only() else {
+        return Vec::new();
+    };
+    let Ok(entries) = root.entries() else {
+        return Vec::new();
+    };
+    let names = entries.filter_map(|entry| FolderName::parse(entry.ok()?.name()?));
+    names
+        .filter(|name| name.state == FolderState::Live)
+        .map(|name| name.topic_partition.topic)
+        .collect()
 }
 
 fn listed(names: impl Iterator<Item = String>) -> String {
