@@ -223,8 +223,9 @@ class ReadOptions:
         schema, and there are the columns of ``DECODED_COLUMNS``. Nulls of the log stay null.
     schemas : path, list of paths or dict, optional
         Where the schemas are. Default: in the topic ``_schemas`` of the log dirs that are read, as a schema registry
-        keeps it. Or log dirs (or URLs) that have it; or schemas by id or GUID, ``{7: text}``; or those of topics whose payloads
-        have no id, ``{"orders": "orders.avsc"}``: files that end in .avsc, .proto, .desc (a descriptor set) or .json.
+        keeps it. Or log dirs that have it, also by URLs; or schemas by id or GUID, ``{7: text}``; or those of topics
+        whose payloads have no id, ``{"orders": "orders.avsc"}``: files that end in .avsc, .proto, .desc (a descriptor
+        set) or .json.
     reader_schema : "latest", int, str or {topic: one of these}
         The schema that gives the column its type: the newest version of subject ``<topic>-value`` (``<topic>-key``)
         that is not deleted (of schemas that are given, the highest id or the last GUID), a version of it, or a schema's

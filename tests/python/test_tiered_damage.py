@@ -131,7 +131,11 @@ def check_reads(made: Chunked, damaged: tuple[int, int], path: str, position: in
     before = [each for each in made.batches if each.end + HEADER <= damaged[0]]
     for some in (before, made.batches[made.batches.index(hit[-1]) + 1 :]):
         if some:
-            given = {"starting_offsets": some[0].first, "ending_offsets": some[-1].last + 1, "columns": COLUMNS}
+            given: dict[str, Any] = {
+                "starting_offsets": some[0].first,
+                "ending_offsets": some[-1].last + 1,
+                "columns": COLUMNS,
+            }
             right = [row for offset, row in whole.items() if some[0].first <= offset <= some[-1].last]
             for more in READS[:-1]:
                 assert rows_of(kafkalog.read_table(**place, **given, **more)) == right, more
