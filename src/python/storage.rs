@@ -116,14 +116,14 @@ impl Provider for PyProvider {
 
     fn wait(&self, wait: &mut (dyn FnMut() + Send)) {
         // The caller may hold the interpreter: readers of Arrow streams are called by others.
-        let mut wait = Some(wait);
-        let mut act = || {
-            if let Some(wait) = wait.take() {
+        let mut act = Some(wait);
+        let mut once = || {
+            if let Some(wait) = act.take() {
                 wait();
             }
         };
-        if callbacks::call(|py| py.detach(&mut act)).is_none() {
-            act();
+        if callbacks::without_interpreter(&mut once).is_none() {
+            once();
         }
     }
 }

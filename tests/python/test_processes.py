@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import importlib.util
 import itertools
 import json
 import multiprocessing
@@ -81,6 +82,7 @@ def test_a_process_forked_while_a_reader_is_open(
         assert said[0].startswith("this reader's threads are in the process that began to read")
 
 
+ALL_CLIENTS = (*CLIENTS, *(["fsspec"] if importlib.util.find_spec("s3fs") else []))
 # Scans of which one batch was read, when the script ends: their windows are still on the way.
 ENDING = """
 import atexit, json, sys, threading, time
@@ -88,16 +90,17 @@ import kafkalog
 from kafkalog.storage import _clients
 _clients._has_obstore = lambda: sys.argv[1] == "obstore"
 options, how, readers = json.loads(sys.argv[2]), sys.argv[3], []
+url = ("fsspec::" if sys.argv[1] == "fsspec" else "") + "s3://bkt/orders-0"
 def last():
     try:
-        print(kafkalog.read_table("s3://bkt/orders-0", columns=["offset"], storage_options=options).num_rows)
+        print(kafkalog.read_table(url, columns=["offset"], storage_options=options).num_rows)
     except OSError as error:
         print(error)
 if how == "scan at exit":
     atexit.register(last)
 for threads in (1, 2, 1, 2, 2):
     how_read = {"threads": threads, "layout": "view" if threads == 1 else "binary", "batch_bytes": 1 << 16}
-    reader = kafkalog.scan("s3://bkt/orders-0", storage_options=options, **how_read)
+    reader = kafkalog.scan(url, storage_options=options, **how_read)
     readers.append((reader, next(reader)))
     if how == "close":
         reader.close()
@@ -119,7 +122,7 @@ def server(long_log: tuple[Path, int]) -> Iterator[S3Server]:
 
 
 @pytest.mark.parametrize("how", ["leave", "close", "scan at exit", "stall"])
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("client", ALL_CLIENTS)
 def test_a_process_ends_while_requests_run(server: S3Server, client: str, how: str) -> None:
     server.reset()
     options = json.dumps({**server.storage_options, "timeout": "3s"})
@@ -133,6 +136,51 @@ def test_a_process_ends_while_requests_run(server: S3Server, client: str, how: s
         said, failure = child.communicate("\n", timeout=60)
     assert (child.returncode, failure) == (0, "")
     assert how != "scan at exit" or "the interpreter is ending" in said
+
+
+# A fork while windows are on the way; parent and child go on at the same time.
+FORKING = """
+import json, os, signal, sys
+import kafkalog
+from kafkalog.storage import _clients
+client, options, how = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3]
+_clients._has_obstore = lambda: client == "obstore"
+url = ("fsspec::" if client == "fsspec" else "") + "s3://bkt/orders-0"
+reader = kafkalog.scan(url, storage_options=options, threads=1)
+taken = next(reader).num_rows
+child = os.fork()
+if child == 0:
+    signal.alarm(50)
+    if how == "read":
+        print("child", kafkalog.read_table(url, storage_options=options).num_rows, flush=True)
+    elif how == "go on":
+        print("child", taken + sum(batch.num_rows for batch in reader), flush=True)
+    sys.exit(0)
+taken += sum(batch.num_rows for batch in reader)
+code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+print("parent", taken, "code", code)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.parametrize(("client", "how"), list(itertools.product(ALL_CLIENTS, ["read", "go on", "end"])))
+@pytest.mark.sampled(4)
+def test_a_process_is_forked_while_requests_run(
+    server: S3Server, long_log: tuple[Path, int], client: str, how: str
+) -> None:
+    server.reset()
+
+    def slow(kind: str, key: str, number: int) -> None:
+        # All windows are on the way when the process is forked.
+        time.sleep(0.2)
+
+    server.fault = slow
+    options = json.dumps({**server.storage_options, "timeout": "10s"})
+    command = [sys.executable, "-c", FORKING, client, options, how]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    records = long_log[1]
+    said = [] if how == "end" else [f"child {records}"]
+    assert (done.stdout.splitlines(), done.stderr) == ([*said, f"parent {records} code 0"], "")
 
 
 COMMAND = """

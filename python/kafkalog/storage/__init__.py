@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from kafkalog.storage._clients import Client, Listing, ObjectTuple
+    from kafkalog.storage._forks import OwnClient
     from kafkalog.tiers.mounting import MountedTier
     from kafkalog.typing import Paths, StrPath
 
@@ -50,20 +51,20 @@ class Storage:
         Where the logs are, without credentials.
     """
 
-    __slots__ = ("_client", "_filesystem", "_location", "_options", "_root", "url")
+    __slots__ = ("_clients", "_filesystem", "_location", "_options", "_root", "url")
 
     def __init__(
-        self, root: str, location: Location, options: StorageOptions, client: Client, filesystem: object
+        self, root: str, location: Location, options: StorageOptions, clients: OwnClient, filesystem: object
     ) -> None:
         self._root, self._location = root, location
         self.url = location.under(root)
         self._options = options
-        self._client = client
+        self._clients = clients
         self._filesystem = filesystem
 
     def at(self, location: Location) -> Storage:
         """Return another place in the store."""
-        return Storage(self._root, location, self._options, self._client, self._filesystem)
+        return Storage(self._root, location, self._options, self._clients, self._filesystem)
 
     def is_by(self, options: StorageOptions, filesystem: object | None) -> bool:
         """Report whether it was opened by these."""
@@ -112,6 +113,10 @@ class Storage:
     def key(self) -> str:
         """The key of the place in its bucket."""
         return self.url[len(self._root) :].strip("/")
+
+    @property
+    def _client(self) -> Client:
+        return self._clients.get()
 
     def list(self, prefix: str, recursive: bool = True) -> Listing:  # noqa: FBT001, FBT002 - called from Rust
         """List the objects whose keys begin with a prefix, which is empty or ends with a slash.
@@ -211,9 +216,16 @@ def _mounted(location: Location, options: StorageOptions, filesystem: object | N
 
 def _mount(root: str, location: Location, options: StorageOptions, filesystem: object | None) -> Storage:
     from kafkalog.storage._clients import client_for, client_of
+    from kafkalog.storage._forks import OwnClient, copied
 
-    client = client_for(location, options) if filesystem is None else client_of(filesystem, location)
-    storage = Storage(root, location, options, client, filesystem)
+    process = os.getpid()
+
+    def make() -> Client:
+        if filesystem is None:
+            return client_for(location, options)
+        return client_of(filesystem if os.getpid() == process else copied(filesystem), location, options)
+
+    storage = Storage(root, location, options, OwnClient(make), filesystem)
     _core.mount_storage(root, storage, options.retries, options.timeout)
     _MOUNTED[root] = storage
     return storage

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import threading
 from collections import OrderedDict
 from datetime import datetime
@@ -39,6 +40,10 @@ S3, GCS, AZURE = (
 _PAGE = 1000
 # Objects of which files stay open: opening one costs a request.
 _MAX_OPEN = 64
+# A version where listings have no ETag.
+_BY_TIME = re.compile(r"\d+@(\d+)")
+# Where obstore was used.
+_OBSTORE_PROCESSES: set[int] = set()
 # Bytes that few answers end with.
 _UNTOUCHED = (b"\xa7", b"\x58")
 
@@ -74,10 +79,13 @@ class Client(Protocol):
 
 
 def client_for(location: Location, options: StorageOptions) -> Client:
-    """Make the client for a URL: obstore if it is installed, else pyarrow; fsspec for what these do not know."""
+    """Make the client for a URL: obstore if it is installed, else pyarrow; fsspec for what these do not know.
+
+    obstore's threads begin with its first store, and are not in a fork of that process.
+    """
     scheme = location.scheme
     if not location.wants_fsspec and scheme in S3 | GCS | AZURE:
-        made = _obstore if _has_obstore() else _arrow
+        made = _obstore if _has_obstore() and {os.getpid()} >= _OBSTORE_PROCESSES else _arrow
         return made(location, options)
     if scheme == "hdfs" and not location.wants_fsspec:
         import pyarrow.fs as pa_fs
@@ -91,7 +99,7 @@ def _has_obstore() -> bool:
     return importlib.util.find_spec("obstore") is not None
 
 
-def client_of(filesystem: Any, location: Location) -> Client:
+def client_of(filesystem: Any, location: Location, options: StorageOptions) -> Client:
     """Make the client for a filesystem that was handed over."""
     if isinstance(filesystem, str):
         raise TypeError(f"filesystem must be a pyarrow.fs, fsspec or obstore object, not {filesystem!r}")
@@ -107,7 +115,7 @@ def client_of(filesystem: Any, location: Location) -> Client:
     if hasattr(filesystem, "cat_file"):
         # Memory and local paths begin with a slash.
         is_rooted = not getattr(filesystem, "_strip_protocol", str)("x/y").startswith("x")
-        return FsspecClient(filesystem, f"/{base}" if is_rooted else base, [])
+        return FsspecClient(filesystem, f"/{base}" if is_rooted else base, [], options.timeout)
     raise TypeError(f"filesystem must be a pyarrow.fs, fsspec or obstore object, not a {type(filesystem).__name__}")
 
 
@@ -236,12 +244,9 @@ class ArrowClient(_Guarded):
 
     def _check(self, file: Any, size: int | None, version: str | None) -> None:
         now = self._try(file.size)
-        modified = _header_millis(file)
-        before = None if version is None else int(version.rpartition("@")[2])
+        headers = _headers(file)
         _same(size, now)
-        # Headers have whole seconds.
-        if modified is not None and before is not None and modified // 1000 != before // 1000:
-            raise StoreError("changed", "it was modified since it was listed; plan again")
+        _same_version(version, _header_millis(headers), _text(headers.get("ETag")))
 
 
 def _millis(info: Any) -> int:
@@ -252,18 +257,28 @@ def _version(info: Any) -> str | None:
     return None if info.mtime_ns is None else f"{info.size}@{_millis(info)}"
 
 
-def _header_millis(file: Any) -> int | None:
+def _headers(file: Any) -> dict[str, Any]:
     try:
-        headers = {str(name): value for name, value in (file.metadata() or {}).items()}
-        text = bytes(headers.get("Last-Modified", b"")).decode()
-        if not text:
-            return None
+        return {str(name): value for name, value in (file.metadata() or {}).items()}
+    except Exception:  # noqa: BLE001 - a filesystem without headers
+        return {}
+
+
+def _text(header: bytes | None) -> str | None:
+    return bytes(header).decode("utf-8", "replace") if header else None
+
+
+def _header_millis(headers: dict[str, Any]) -> int | None:
+    text = _text(headers.get("Last-Modified"))
+    if text is None:
+        return None
+    try:
         time = (
             datetime.fromisoformat(text.replace("Z", "+00:00")) if text[:1].isdigit() else parsedate_to_datetime(text)
         )
-        return int(time.timestamp() * 1000)
-    except Exception:  # noqa: BLE001 - a filesystem without such headers
+    except ValueError:
         return None
+    return int(time.timestamp() * 1000)
 
 
 class ObstoreClient(_Guarded):
@@ -273,6 +288,7 @@ class ObstoreClient(_Guarded):
 
     def __init__(self, store: Any, base: str, secrets: list[str]) -> None:
         super().__init__(secrets)
+        _OBSTORE_PROCESSES.add(os.getpid())
         self._store = store
         self._base = base
 
@@ -313,12 +329,13 @@ class ObstoreClient(_Guarded):
         import obstore
 
         options: Any = {"range": (wanted.start, wanted.start + wanted.length)}
-        if wanted.version is not None:
+        if wanted.version is not None and _BY_TIME.fullmatch(wanted.version) is None:
             options["if_match"] = wanted.version
 
         def bytes_of() -> Buffer:
             answer = obstore.get(self._store, _joined(self._base, wanted.key), options=options)
             _same(wanted.size, answer.meta["size"])
+            _same_version(wanted.version, int(answer.meta["last_modified"].timestamp() * 1000), None)
             return answer.bytes()
 
         try:
@@ -343,8 +360,9 @@ class FsspecClient(_Guarded):
 
     name = "fsspec"
 
-    def __init__(self, filesystem: Any, base: str, secrets: list[str]) -> None:
+    def __init__(self, filesystem: Any, base: str, secrets: list[str], timeout: float) -> None:
         super().__init__(secrets)
+        self._timeout = timeout
         self._filesystem = filesystem
         self._base = base
 
@@ -356,8 +374,8 @@ class FsspecClient(_Guarded):
             self._filesystem.invalidate_cache()
             try:
                 if recursive:
-                    return list(self._filesystem.find(at, detail=True).values())
-                return list(self._filesystem.ls(at, detail=True))
+                    return list(self._ask("find", at, detail=True).values())
+                return list(self._ask("ls", at, detail=True))
             except FileNotFoundError:
                 return []
 
@@ -370,6 +388,15 @@ class FsspecClient(_Guarded):
             elif key.startswith(prefix):
                 objects.append(self._tuple(key, info))
         return objects, folders, -(-max(1, len(objects) + len(folders)) // _PAGE)
+
+    def _ask(self, method: str, *arguments: Any, **keywords: Any) -> Any:
+        """Call a method; of an asynchronous class for no longer than the timeout, which it does not know."""
+        if getattr(self._filesystem, "async_impl", False) and not self._filesystem.asynchronous:
+            from fsspec.asyn import sync  # type: ignore[import-untyped]
+
+            ask = getattr(self._filesystem, f"_{method}")
+            return sync(self._filesystem.loop, ask, *arguments, timeout=self._timeout, **keywords)
+        return getattr(self._filesystem, method)(*arguments, **keywords)
 
     def _key(self, name: str) -> str:
         name, base = name.lstrip("/"), self._base.strip("/")
@@ -391,7 +418,7 @@ class FsspecClient(_Guarded):
     def stat(self, key: str) -> ObjectTuple | None:
         """Ask for one object."""
         try:
-            info = self._filesystem.info(_joined(self._base, key))
+            info = self._ask("info", _joined(self._base, key))
         except FileNotFoundError:
             return None
         except Exception as error:  # noqa: BLE001
@@ -406,12 +433,9 @@ class FsspecClient(_Guarded):
             if now is None:
                 raise StoreError("missing", "there is no such object any more")
             _same(wanted.size, now[1])
-            if wanted.version is not None and now[3] != wanted.version:
-                raise StoreError("changed", "it was modified since it was listed; plan again")
+            _same_version(wanted.version, now[2], None if _BY_TIME.fullmatch(now[3] or "") else now[3])
         start, end = wanted.start, wanted.start + wanted.length
-        return bytes(
-            self._try(lambda: self._filesystem.cat_file(_joined(self._base, wanted.key), start=start, end=end))
-        )
+        return bytes(self._try(lambda: self._ask("cat_file", _joined(self._base, wanted.key), start=start, end=end)))
 
     def put(self, key: str, file: Path) -> None:
         """Upload by ``put_file``."""
@@ -421,6 +445,18 @@ class FsspecClient(_Guarded):
 def _same(size: int | None, now: int) -> None:
     if size is not None and now != size:
         raise StoreError("changed", f"it has {now} bytes, and had {size} when it was listed: it changed; plan again")
+
+
+def _same_version(listed: str | None, millis: int | None, etag: str | None) -> None:
+    """Compare with what any of the clients has listed, here or in another process: an ETag, or size and time."""
+    by_time = _BY_TIME.fullmatch(listed or "")
+    if by_time is not None:
+        # Headers have whole seconds.
+        is_same = millis is None or int(by_time[1]) // 1000 == millis // 1000
+    else:
+        is_same = listed is None or etag is None or listed.strip('"') == etag.strip('"')
+    if not is_same:
+        raise StoreError("changed", "it was modified since it was listed; plan again")
 
 
 def _arrow(location: Location, options: StorageOptions) -> Client:
@@ -579,4 +615,4 @@ def _fsspec(location: Location, options: StorageOptions) -> Client:
     except (ImportError, TypeError, ValueError) as error:
         # A TypeError names options that the file system needs.
         raise ValueError(f"{location.root}: {error}") from None
-    return FsspecClient(filesystem, path.rstrip("/"), options.secrets())
+    return FsspecClient(filesystem, path.rstrip("/"), options.secrets(), options.timeout)

@@ -129,7 +129,7 @@ def kind_of(error: BaseException) -> str:
         return "denied"
     if name in {"PreconditionError", "NotModifiedError"}:
         return "changed"
-    if isinstance(error, _ALWAYS_TRANSIENT):
+    if isinstance(error, _ALWAYS_TRANSIENT) or name == "FSTimeoutError":
         return "transient"
     text = _first(error)
     # Not any number: obstore's texts have the microseconds of a request.

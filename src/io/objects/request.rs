@@ -170,7 +170,11 @@ struct SharedAttempt<T> {
 }
 
 /// One attempt, which runs on a thread of its own.
-pub(super) struct Attempt<T>(Arc<SharedAttempt<T>>);
+pub(super) struct Attempt<T> {
+    shared: Arc<SharedAttempt<T>>,
+    /// The process that has the thread: in a fork of it no answer comes.
+    process: u32,
+}
 
 impl<T> fmt::Debug for Attempt<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -180,7 +184,7 @@ impl<T> fmt::Debug for Attempt<T> {
 
 impl<T> Drop for Attempt<T> {
     fn drop(&mut self) {
-        *lock(&self.0.state) = AttemptState::GivenUp;
+        *lock(&self.shared.state) = AttemptState::GivenUp;
     }
 }
 
@@ -226,7 +230,10 @@ impl<T: Send + 'static> Attempt<T> {
                 text: "no thread could be started for the request".to_owned(),
             }));
         }
-        Self(shared)
+        Self {
+            shared,
+            process: std::process::id(),
+        }
     }
 
     /// Waits for the answer; `None` if there is none in time.
@@ -242,7 +249,7 @@ impl<T: Send + 'static> Attempt<T> {
         // A wait of a moment costs nothing else.
         self.pause();
         loop {
-            let mut state = lock(&self.0.state);
+            let mut state = lock(&self.shared.state);
             match &*state {
                 AttemptState::Done(_) => {
                     return match std::mem::replace(&mut *state, AttemptState::GivenUp) {
@@ -264,9 +271,9 @@ impl<T: Send + 'static> Attempt<T> {
     }
 
     fn pause(&self) {
-        let state = lock(&self.0.state);
+        let state = lock(&self.shared.state);
         if matches!(*state, AttemptState::Queued | AttemptState::Running(..)) {
-            drop(self.0.changed.wait_timeout(state, POLL_INTERVAL));
+            drop(self.shared.changed.wait_timeout(state, POLL_INTERVAL));
         }
     }
 }
@@ -292,6 +299,7 @@ impl Asking<'_> {
     ) -> io::Result<T> {
         let started = Instant::now();
         let until = started.checked_add(self.limits.total()).unwrap_or(started);
+        let begun = begun.filter(|attempt| attempt.process == std::process::id());
         let mut attempt = begun.unwrap_or_else(|| Attempt::start(question, self.counters));
         let mut tries = 1u32;
         let failed = loop {
