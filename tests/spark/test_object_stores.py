@@ -17,6 +17,7 @@ import corpus
 import kafkalog
 import kafkalog.spark
 import tiered_cases
+from kafkalog.spark.data_source import source_schema
 from kafkalog.spark.planner import plan_splits
 from kafkalog.spark.read_split import read_split
 from kafkalog.spark.source_options import parse
@@ -51,6 +52,19 @@ def server() -> Iterator[S3Server]:
     made.put_folder(LOCAL, "L/")
     yield made
     made.close()
+
+
+def test_the_type_of_decoded_values_is_read_from_the_store(server: S3Server) -> None:
+    typed = corpus.GOLDEN / "typed" / "keys" / "data-0"
+    server.put_folder(typed, "T/")
+    stored = {f"storage.{name}": value for name, value in server.storage_options.items() if "secret" not in name}
+    given = {"subscribe": "key-record", "decode": "value", "storage.aws_skip_signature": "true", **stored}
+    del given["storage.aws_access_key_id"]
+    # Spark asks for the columns before it plans a read.
+    for more in ({}, {"schemas": "s3://bkt/T"}):
+        assert source_schema({**given, **more, "path": "s3://bkt/T"}) == source_schema(
+            {"subscribe": "key-record", "decode": "value", "path": str(typed)}
+        )
 
 
 def test_tasks_read_what_the_driver_listed(server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

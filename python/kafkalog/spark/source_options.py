@@ -224,7 +224,9 @@ def parse_rows(given: Mapping[str, Any]) -> SourceOptions:
     options = canonical(given, None)
     is_decoded = "decode" in options
     ignored = {name for name in options if name.startswith(("starting", "ending", "max", "min")) or name == "where"}
+    stored = options.pop(STORAGE, {})
     rows = {name: value for name, value in options.items() if name not in ignored}
+    rows |= {f"{STORAGE}{name}": value for name, value in stored.items()}
     if not is_decoded:
         rows = {"columns": options.get("columns"), "includeHeaders": options.get("includeHeaders")}
         rows = {name: value for name, value in rows.items() if value is not None} | {"path": "/"}
