@@ -148,7 +148,7 @@ class Storage:
         return self._client.read(ObjectRange(key, start, length, size, version, check))
 
     def put(self, file: Path) -> None:
-        """Upload a file as the object of this place, in place of one that is there."""
+        """Upload a file as the object of this place, replacing an existing one."""
         self._client.put(self.key, file)
 
 

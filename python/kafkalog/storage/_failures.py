@@ -1,4 +1,4 @@
-"""Failures of the clients: which may pass, and what they say in one line without secrets."""
+"""Failures of the clients: whether a retry may help, and their text in one line without secrets."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class StoreError(OSError):
     Attributes
     ----------
     kind : {"missing", "denied", "changed", "transient", "other"}
-        Whether it may pass, and as what it is reported.
+        Decides whether the request is retried, and how the failure is reported.
     """
 
     def __init__(self, kind: str, text: str) -> None:
@@ -92,7 +92,7 @@ class StoreError(OSError):
 
 
 def patiently(request: Callable[[], _Answer]) -> _Answer:
-    """Make a request, again after a while if it failed for a reason that may pass."""
+    """Make a request, and retry it after a while if the failure may be temporary."""
     for wait in _WAITS:
         try:
             return request()
