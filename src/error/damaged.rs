@@ -1,4 +1,4 @@
-//! Damage that a storage finds in what it keeps: no byte of the file can be given there.
+//! Damage that a storage finds in its own data: the bytes of the file there cannot be read.
 
 use std::fmt;
 use std::io;
@@ -9,7 +9,7 @@ use super::fault::Fault;
 use super::{Error, Location};
 use crate::types::Position;
 
-/// Bytes of a file that cannot be had, and the fault in what they are made of.
+/// Bytes of a file that cannot be read, and the fault in the object that holds them.
 #[derive(Clone, Debug)]
 pub(crate) struct DamagedRange {
     /// The bytes of the file.
@@ -21,7 +21,7 @@ pub(crate) struct DamagedRange {
 }
 
 impl DamagedRange {
-    /// The damage that a read met.
+    /// The damage that made a read fail.
     pub(crate) fn met(error: &io::Error) -> Option<&Self> {
         error.get_ref()?.downcast_ref()
     }

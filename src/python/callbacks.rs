@@ -16,7 +16,7 @@ use pyo3::types::{IntoPyDict as _, PyCFunction};
 
 use super::interrupt;
 
-/// Interval at which is checked whether calls still run.
+/// Interval between checks whether calls still run.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Process id, whether calls have ended, and the numbers of forks that hold them, of waits and of calls that run. A
@@ -127,7 +127,7 @@ pub(super) fn without_interpreter<T: Send>(act: impl FnOnce() -> T + Send) -> Op
 /// Longest wait of a fork or the interpreter's end for calls, in milliseconds.
 static LONGEST_WAIT: AtomicU64 = AtomicU64::new(0);
 
-/// Has forks and the interpreter's end wait for calls, at most so long.
+/// Makes forks and the interpreter's end wait for calls, at most this long.
 pub(super) fn end_with_interpreter(py: Python<'_>, limit: Duration) -> PyResult<()> {
     static END: PyOnceLock<Py<PyCFunction>> = PyOnceLock::new();
     let limit = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);

@@ -1,6 +1,6 @@
 //! A file of a store that may know some of its bytes to be damaged, such as a chunk whose tag does not fit.
 //!
-//! A read ahead or in a large window may meet damage where its reader never comes. So the file is read in parts around
+//! A read ahead or in a large window may meet damage that its reader never reaches. So the file is read in parts around
 //! what is damaged, and only a reader that needs those bytes fails. One that reads past damage has [`FILL`] in
 //! their place, which no batch begins with.
 
@@ -16,7 +16,7 @@ use crate::error::{DamagedRange, Result};
 use crate::io::storage::ReadFile;
 use crate::io::threads::lock;
 
-/// Stands for a byte that cannot be had: an offset that begins with it is below 0.
+/// Stands for a byte that cannot be read: an offset that begins with it is negative.
 const FILL: u8 = 0xFF;
 /// Windows that were requested before some damage was known may meet it again, each once.
 const MAX_MET_AGAIN: usize = 16;
@@ -34,7 +34,7 @@ pub(super) struct AroundDamage<F> {
 struct KnownDamage {
     /// In no order; few.
     ranges: Vec<DamagedRange>,
-    /// Position up to which the reader said that it will read.
+    /// Position up to which the reader has announced to read.
     stop: Option<u64>,
 }
 
@@ -73,7 +73,7 @@ impl<F: ReadFile> AroundDamage<F> {
         }
     }
 
-    /// Keeps damage in mind.
+    /// Remembers damage.
     ///
     /// # Errors
     /// One that is of another kind.

@@ -11,7 +11,7 @@
 //! | [`listing`] | keys as folders and files |
 //! | [`folder`] | a folder of a view |
 //! | [`file`] | an object, read in windows and ahead |
-//! | [`damage`] | an object some of whose bytes cannot be had |
+//! | [`damage`] | an object some of whose bytes cannot be read |
 //! | [`request`] | limits, retries and time-outs of requests |
 
 pub(crate) mod damage;
