@@ -5,6 +5,7 @@
 //! requested number of threads is at work.
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -33,7 +34,9 @@ const QUEUE: usize = 2;
 const UNDER_WAY: usize = 2;
 /// About how much of a log a thread reads at a time: what makes a batch, judging by earlier pieces, within these
 /// bounds. More would only wait for its turn, in memory that is cold by then.
-const PIECE_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=8 << 20;
+const PIECE_BYTES: RangeInclusive<u64> = 64 << 10..=8 << 20;
+/// Likewise in a store, where a piece takes two round trips, for its cut and its first window, before there is a batch.
+const STORED_PIECE_BYTES: RangeInclusive<u64> = 32 << 20..=32 << 20;
 /// Interval at which the waiting consumer checks for cancellation.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -47,6 +50,7 @@ pub struct ParallelReader {
     threads: Vec<JoinHandle<()>>,
     /// The process that has the threads. In a fork of it they are gone, and a lock that one of them held stays locked.
     process: u32,
+    piece_bytes: RangeInclusive<u64>,
     done: ReadProgress,
 }
 
@@ -120,7 +124,13 @@ impl ParallelReader {
         let reader = RangeReader::try_new(Vec::new(), options, columns.clone())?;
         let reader = reader.searching(search.cloned());
         let size = columns.batch_bytes as u64 / 4;
-        let size = size.clamp(*PIECE_BYTES.start(), *PIECE_BYTES.end());
+        // In a store, a walk over headers would fetch what is read by others.
+        let (piece_bytes, no_index_entry) = if ranges.iter().all(|range| range.folder.has_maps()) {
+            (PIECE_BYTES, NoIndexEntry::WalkHeaders)
+        } else {
+            (STORED_PIECE_BYTES, NoIndexEntry::KeepWhole)
+        };
+        let size = size.clamp(*piece_bytes.start(), *piece_bytes.end());
         let total = ranges
             .iter()
             .map(PartitionRange::bytes)
@@ -130,7 +140,7 @@ impl ParallelReader {
         let others = threads.saturating_sub(1).min(pieces);
         let shared = Arc::new(PieceQueue {
             pieces: Mutex::new(
-                Pieces::new(ranges, size, NoIndexEntry::WalkHeaders).on_corrupt(options.on_corrupt),
+                Pieces::new(ranges, size, no_index_entry).on_corrupt(options.on_corrupt),
             ),
             state: Mutex::new(QueueState {
                 taken: VecDeque::new(),
@@ -153,6 +163,7 @@ impl ParallelReader {
             },
             threads: Vec::with_capacity(others),
             process: std::process::id(),
+            piece_bytes,
             done: ReadProgress::default(),
         };
         for _ in 0..others {
@@ -277,9 +288,10 @@ impl ParallelReader {
         self.done.rows = self.done.rows.saturating_add(done.rows);
         self.done.decoded.add(done.decoded);
         let aim = done.metrics.bytes.saturating_mul(FULL / 8 * 7);
-        let size = aim.checked_div(done.share).unwrap_or(*PIECE_BYTES.end());
+        let (least, most) = (*self.piece_bytes.start(), *self.piece_bytes.end());
+        let size = aim.checked_div(done.share).unwrap_or(most);
         let mut state = self.shared.enter();
-        state.size = size.clamp(*PIECE_BYTES.start(), *PIECE_BYTES.end());
+        state.size = size.clamp(least, most);
         state.under_way = state.under_way.saturating_sub(1);
         if state.waiting > 0 {
             self.shared.room.notify_one();

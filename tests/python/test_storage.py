@@ -130,6 +130,18 @@ def test_a_large_log_is_fetched_in_windows_and_ahead(options: dict[str, Any], tm
         # Twice: 4 MiB, then 8 MiB each.
         assert server.counts["GET"] <= 2 * (3 + size / (8 << 20) + 8)
         assert 2 <= server.most_at_once <= 16
+        # Threads do not fetch twice, nor less at a time; without indexes neither.
+        indexes = {key: server.objects[key] for key in server.objects if key.endswith("index")}
+        for without in ({}, indexes):
+            for key in without:
+                del server.objects[key]
+            server.reset()
+            more: dict[str, Any] = {"threads": 4, "batch_bytes": 1 << 16}
+            with kafkalog.scan("s3://bkt/L", storage_options=given, **more) as reader:
+                assert reader.read_all().combine_chunks().equals(local.combine_chunks())
+                assert reader.metrics["bytes_fetched"] <= size + 1_000_000
+            assert server.counts["GET"] <= 12 + size / (4 << 20)
+        server.objects.update(indexes)
         server.reset()
         found = kafkalog.PartitionLog("s3://bkt/L/t-0", storage_options=given)
         server.reset()
