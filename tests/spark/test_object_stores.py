@@ -17,7 +17,6 @@ import corpus
 import kafkalog
 import kafkalog.spark
 import tiered_cases
-from kafkalog.spark.data_source import source_schema
 from kafkalog.spark.planner import plan_splits
 from kafkalog.spark.read_split import read_split
 from kafkalog.spark.source_options import parse
@@ -54,7 +53,10 @@ def server() -> Iterator[S3Server]:
     made.close()
 
 
+@needs_data_sources
 def test_the_type_of_decoded_values_is_read_from_the_store(server: S3Server) -> None:
+    from kafkalog.spark.data_source import source_schema
+
     typed = corpus.GOLDEN / "typed" / "keys" / "data-0"
     server.put_folder(typed, "T/")
     stored = {f"storage.{name}": value for name, value in server.storage_options.items() if "secret" not in name}
