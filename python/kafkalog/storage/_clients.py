@@ -8,15 +8,21 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import re
 import threading
 from collections import OrderedDict
 from datetime import datetime
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kafkalog.storage._failures import StoreError, fail
 from kafkalog.storage._options import StorageOptions, seconds, truth
+from kafkalog.storage._versions import (
+    BY_TIME,
+    header_millis,
+    header_text,
+    headers_of,
+    require_same_size,
+    require_same_version,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,8 +46,6 @@ S3, GCS, AZURE = (
 _PAGE = 1000
 # Objects of which files stay open: opening one costs a request.
 _MAX_OPEN = 64
-# A version where listings have no ETag.
-_BY_TIME = re.compile(r"\d+@(\d+)")
 # Where obstore was used.
 _OBSTORE_PROCESSES: set[int] = set()
 # Bytes that few answers end with.
@@ -244,9 +248,9 @@ class ArrowClient(_Guarded):
 
     def _check(self, file: Any, size: int | None, version: str | None) -> None:
         now = self._try(file.size)
-        headers = _headers(file)
-        _same(size, now)
-        _same_version(version, _header_millis(headers), _text(headers.get("ETag")))
+        headers = headers_of(file)
+        require_same_size(size, now)
+        require_same_version(version, header_millis(headers), header_text(headers.get("ETag")))
 
 
 def _millis(info: Any) -> int:
@@ -255,30 +259,6 @@ def _millis(info: Any) -> int:
 
 def _version(info: Any) -> str | None:
     return None if info.mtime_ns is None else f"{info.size}@{_millis(info)}"
-
-
-def _headers(file: Any) -> dict[str, Any]:
-    try:
-        return {str(name): value for name, value in (file.metadata() or {}).items()}
-    except Exception:  # noqa: BLE001 - a filesystem without headers
-        return {}
-
-
-def _text(header: bytes | None) -> str | None:
-    return bytes(header).decode("utf-8", "replace") if header else None
-
-
-def _header_millis(headers: dict[str, Any]) -> int | None:
-    text = _text(headers.get("Last-Modified"))
-    if text is None:
-        return None
-    try:
-        time = (
-            datetime.fromisoformat(text.replace("Z", "+00:00")) if text[:1].isdigit() else parsedate_to_datetime(text)
-        )
-    except ValueError:
-        return None
-    return int(time.timestamp() * 1000)
 
 
 class ObstoreClient(_Guarded):
@@ -329,13 +309,13 @@ class ObstoreClient(_Guarded):
         import obstore
 
         options: Any = {"range": (wanted.start, wanted.start + wanted.length)}
-        if wanted.version is not None and _BY_TIME.fullmatch(wanted.version) is None:
+        if wanted.version is not None and BY_TIME.fullmatch(wanted.version) is None:
             options["if_match"] = wanted.version
 
         def bytes_of() -> Buffer:
             answer = obstore.get(self._store, _joined(self._base, wanted.key), options=options)
-            _same(wanted.size, answer.meta["size"])
-            _same_version(wanted.version, int(answer.meta["last_modified"].timestamp() * 1000), None)
+            require_same_size(wanted.size, answer.meta["size"])
+            require_same_version(wanted.version, int(answer.meta["last_modified"].timestamp() * 1000), None)
             return answer.bytes()
 
         try:
@@ -432,31 +412,14 @@ class FsspecClient(_Guarded):
             now = self.stat(wanted.key)
             if now is None:
                 raise StoreError("missing", "there is no such object any more")
-            _same(wanted.size, now[1])
-            _same_version(wanted.version, now[2], None if _BY_TIME.fullmatch(now[3] or "") else now[3])
+            require_same_size(wanted.size, now[1])
+            require_same_version(wanted.version, now[2], None if BY_TIME.fullmatch(now[3] or "") else now[3])
         start, end = wanted.start, wanted.start + wanted.length
         return bytes(self._try(lambda: self._ask("cat_file", _joined(self._base, wanted.key), start=start, end=end)))
 
     def put(self, key: str, file: Path) -> None:
         """Upload by ``put_file``."""
         self._try(lambda: self._filesystem.put_file(str(file), _joined(self._base, key)))
-
-
-def _same(size: int | None, now: int) -> None:
-    if size is not None and now != size:
-        raise StoreError("changed", f"it has {now} bytes, and had {size} when it was listed: it changed; plan again")
-
-
-def _same_version(listed: str | None, millis: int | None, etag: str | None) -> None:
-    """Compare with what any of the clients has listed, here or in another process: an ETag, or size and time."""
-    by_time = _BY_TIME.fullmatch(listed or "")
-    if by_time is not None:
-        # Headers have whole seconds.
-        is_same = millis is None or int(by_time[1]) // 1000 == millis // 1000
-    else:
-        is_same = listed is None or etag is None or listed.strip('"') == etag.strip('"')
-    if not is_same:
-        raise StoreError("changed", "it was modified since it was listed; plan again")
 
 
 def _arrow(location: Location, options: StorageOptions) -> Client:
