@@ -128,7 +128,7 @@ pub(super) fn without_interpreter<T: Send>(act: impl FnOnce() -> T + Send) -> Op
 static LONGEST_WAIT: AtomicU64 = AtomicU64::new(0);
 
 /// Makes forks and the interpreter's end wait for calls, at most this long.
-pub(super) fn end_with_interpreter(py: Python<'_>, limit: Duration) -> PyResult<()> {
+pub(super) fn wait_at_ends(py: Python<'_>, limit: Duration) -> PyResult<()> {
     static END: PyOnceLock<Py<PyCFunction>> = PyOnceLock::new();
     let limit = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
     LONGEST_WAIT.fetch_max(limit, Ordering::SeqCst);

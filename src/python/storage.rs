@@ -145,7 +145,7 @@ pub(super) fn mount_storage(
         RequestLimits { retries, timeout },
     );
     // One call of a client may take two requests.
-    callbacks::end_with_interpreter(py, timeout.saturating_mul(2))
+    callbacks::wait_at_ends(py, timeout.saturating_mul(2))
 }
 
 /// Returns whether a path lies in a mounted store.

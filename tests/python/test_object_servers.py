@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import io
+import itertools
+import os
 import random
 import re
 import shutil
@@ -14,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 import corpus
+import forked_read
 import kafkalog
 from clone import SHARED_CORPUS
 from kafkalog.storage import _clients
@@ -229,3 +232,18 @@ def test_s3fs(broken: ObjectServer) -> None:
         with pytest.raises(kind, match=rf"s3://{bucket}(#\d+)?/L") as raised:
             kafkalog.read_table(ways[0][0], "orders", filesystem=filesystem)
         assert names["secret"] not in str(raised.value)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.parametrize("store", ["s3", "azure", "gcs"])
+def test_a_process_is_forked_while_a_store_answers(store: str, tmp_path: Path) -> None:
+    # The emulator of GCS gives pyarrow no answer for large objects.
+    records = corpus.write_long(tmp_path / "orders-0", 400_000 if store == "gcs" else 16 << 20, 2)
+    with serving(store, tmp_path) as server:
+        for client, how in itertools.product(READERS[store], forked_read.WAYS):
+            said, failure = forked_read.run(f"{server.url}/orders-0", client, server.storage_options, how)
+            wanted = forked_read.expected(how, records)
+            if (store, client) == ("azure", "pyarrow") and how != "end":
+                assert "shares connections to Azure with the process" in said.pop(0)
+                del wanted[0]
+            assert (said, failure) == (wanted, "")

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import corpus
+import forked_read
 import kafkalog
 from s3_server import CLIENTS, S3Server
 
@@ -138,30 +139,6 @@ def test_a_process_ends_while_requests_run(server: S3Server, client: str, how: s
     assert how != "scan at exit" or "the interpreter is ending" in said
 
 
-# A fork while windows are on the way; parent and child go on at the same time.
-FORKING = """
-import json, os, signal, sys
-import kafkalog
-from kafkalog.storage import _clients
-client, options, how = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3]
-_clients._has_obstore = lambda: client == "obstore"
-url = ("fsspec::" if client == "fsspec" else "") + "s3://bkt/orders-0"
-reader = kafkalog.scan(url, storage_options=options, threads=1)
-taken = next(reader).num_rows
-child = os.fork()
-if child == 0:
-    signal.alarm(50)
-    if how == "read":
-        print("child", kafkalog.read_table(url, storage_options=options).num_rows, flush=True)
-    elif how == "go on":
-        print("child", taken + sum(batch.num_rows for batch in reader), flush=True)
-    sys.exit(0)
-taken += sum(batch.num_rows for batch in reader)
-code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-print("parent", taken, "code", code)
-"""
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 @pytest.mark.parametrize(("client", "how"), list(itertools.product(ALL_CLIENTS, ["read", "go on", "end"])))
 @pytest.mark.sampled(4)
@@ -175,13 +152,8 @@ def test_a_process_is_forked_while_requests_run(
         time.sleep(0.2)
 
     server.fault = slow
-    options = json.dumps({**server.storage_options, "timeout": "10s"})
-    # Python 3.12 and later warn of forks beside threads.
-    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKING, client, options, how]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    records = long_log[1]
-    said = [] if how == "end" else [f"child {records}"]
-    assert (done.stdout.splitlines(), done.stderr) == ([*said, f"parent {records} code 0"], "")
+    said, failure = forked_read.run("s3://bkt/orders-0", client, {**server.storage_options, "timeout": "10s"}, how)
+    assert (said, failure) == (forked_read.expected(how, long_log[1]), "")
 
 
 COMMAND = """

@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kafkalog.storage._failures import StoreError, fail
+from kafkalog.storage._forks import end_forks_without_libraries, require_own_connections
 from kafkalog.storage._options import StorageOptions, seconds, truth
 from kafkalog.storage._versions import (
     BY_TIME,
@@ -159,6 +160,8 @@ class ArrowClient(_Guarded):
 
     def __init__(self, filesystem: Any, base: str, secrets: list[str]) -> None:
         super().__init__(secrets)
+        require_own_connections(filesystem)
+        end_forks_without_libraries()
         self._filesystem = filesystem
         self._base = base
         # By key and version.

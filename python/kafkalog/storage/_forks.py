@@ -5,6 +5,9 @@ Their threads are gone, and their connections are the parent's: answers to one w
 
 from __future__ import annotations
 
+import atexit
+import ctypes
+import functools
 import os
 import pickle
 from typing import TYPE_CHECKING, Any
@@ -38,6 +41,43 @@ class OwnClient:
 
 
 _OF_PARENTS: list[Client] = []
+_AZURE_PROCESSES: set[int] = set()
+
+
+def require_own_connections(filesystem: Any) -> None:
+    """Raise if a filesystem of pyarrow shares its connections with a process that this one was forked from."""
+    if filesystem.type_name != "abfs":
+        return
+    _AZURE_PROCESSES.add(os.getpid())
+    if len(_AZURE_PROCESSES) > 1:
+        raise StoreError(
+            "other",
+            "pyarrow shares connections to Azure with the process that this one was forked from, and would get its "
+            "answers; pip install kafkalog[obstore], or start processes by spawn or forkserver",
+        )
+
+
+@functools.cache
+def end_forks_without_libraries() -> None:
+    """Make processes that are forked from now on skip the end of libraries, as children of ``multiprocessing`` do.
+
+    The AWS and Azure SDKs of pyarrow join threads of the parent then, whose memory threads of the child may have by
+    now: that hangs or crashes. Python's own end still runs. Only glibc has handlers that know the exit status.
+    """
+    if not hasattr(os, "register_at_fork"):
+        return
+    libc = ctypes.CDLL(None)
+    if not hasattr(libc, "on_exit"):
+        return
+    import pyarrow.fs as pa_fs
+
+    def prepare() -> None:
+        atexit.unregister(pa_fs.ensure_s3_finalized)
+        # The last one registered is the first to run.
+        libc.on_exit(libc["_exit"], None)
+        libc.on_exit(libc.fcloseall, None)
+
+    os.register_at_fork(after_in_child=prepare)
 
 
 def copied(filesystem: Any) -> Any:
