@@ -64,7 +64,7 @@ mod bindings {
     pub(crate) use crate::io::folder::open_file;
     pub(crate) use crate::io::interrupt::with_cancellation;
     pub(crate) use crate::io::objects::mount::{forget_listings, is_mounted, mount};
-    pub(crate) use crate::io::objects::request::RequestLimits;
+    pub(crate) use crate::io::objects::request::{InFlight, RequestLimits, lock_requests};
     pub(crate) use crate::io::provider::{
         ObjectInfo, ObjectListing, ObjectRange, Provided, Provider, ProviderError,
         ProviderErrorKind,

@@ -6,6 +6,7 @@
 //! ends).
 
 use std::cell::Cell;
+use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,6 +16,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{IntoPyDict as _, PyCFunction};
 
 use super::interrupt;
+use crate::api::{InFlight, lock_requests};
 
 /// Interval between checks whether calls still run.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
@@ -78,6 +80,8 @@ fn change(change: impl Fn(u64) -> Option<u64>) -> Result<u64, u64> {
 thread_local! {
     /// Calls that run on this thread.
     static OWN: Cell<u64> = const { Cell::new(0) };
+    /// Lock that this thread takes through a fork.
+    static LOCKED: Cell<Option<MutexGuard<'static, InFlight>>> = const { Cell::new(None) };
 }
 
 /// A call that runs.
@@ -139,6 +143,7 @@ pub(super) fn wait_at_ends(py: Python<'_>, limit: Duration) -> PyResult<()> {
             let hooks = [
                 ("before", wrap_pyfunction!(hold, py)?),
                 ("after_in_parent", wrap_pyfunction!(release, py)?),
+                ("after_in_child", wrap_pyfunction!(release, py)?),
             ];
             os.call_method("register_at_fork", (), Some(&hooks.into_py_dict(py)?))?;
         }
@@ -171,7 +176,7 @@ fn end(py: Python<'_>) -> PyResult<()> {
     wait_for_calls(py, WAITS.all | RUNNING.all)
 }
 
-/// Lets no call begin until [`release`], and waits for those that run.
+/// Lets no call begin until [`release`], waits for those that run, and takes the lock of requests.
 #[pyfunction]
 fn hold(py: Python<'_>) {
     let _ = change(|calls| HOLDS.more(calls));
@@ -179,10 +184,12 @@ fn hold(py: Python<'_>) {
         // What a hook raises is only printed.
         interrupt::again(py, &raised);
     }
+    LOCKED.set(Some(lock_requests()));
 }
 
-/// Lets calls begin again.
+/// Lets calls begin again; in the child there are none.
 #[pyfunction]
 fn release() {
+    LOCKED.take();
     let _ = change(|calls| HOLDS.less(calls));
 }

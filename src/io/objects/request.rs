@@ -8,7 +8,7 @@ use std::fmt;
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -114,7 +114,7 @@ impl RequestCounters {
 }
 
 /// Requests in flight. A forked child begins with none: threads do not survive a fork.
-struct InFlight {
+pub(crate) struct InFlight {
     process: u32,
     count: usize,
 }
@@ -124,6 +124,11 @@ static IN_FLIGHT: Mutex<InFlight> = Mutex::new(InFlight {
     count: 0,
 });
 static ENDED: Condvar = Condvar::new();
+
+/// Lets no request begin or end while the guard is there: a process that is forked then has the lock in the child, too.
+pub(crate) fn lock_requests() -> MutexGuard<'static, InFlight> {
+    lock(&IN_FLIGHT)
+}
 
 /// The right to have a request in flight.
 struct FlightSlot;
@@ -184,7 +189,10 @@ impl<T> fmt::Debug for Attempt<T> {
 
 impl<T> Drop for Attempt<T> {
     fn drop(&mut self) {
-        *lock(&self.shared.state) = AttemptState::GivenUp;
+        // In a fork, a thread that is gone may have the lock.
+        if self.process == std::process::id() {
+            *lock(&self.shared.state) = AttemptState::GivenUp;
+        }
     }
 }
 
