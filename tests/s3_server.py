@@ -1,4 +1,4 @@
-"""A small S3 on loopback, which counts requests and breaks answers on demand. It checks no signatures.
+"""A small S3 on loopback, which counts requests and breaks answers on demand. It checks no signatures, only names.
 
 It stands for the store in the short tier, as a server of its own that starts in no time: listings by page and level,
 ranges, ETags, ``If-Match``, uploads in one or in parts. pyarrow and obstore are the witnesses of what it answers.
@@ -51,6 +51,9 @@ class S3Server:
         self.counts: Counter[str] = Counter()
         self.bytes = self.listed = self.most_at_once = self.at_once = 0
         self.fault: Callable[[str, str, int], str | None] = lambda kind, key, number: None  # noqa: ARG005
+        # Access keys that asked, and those that are denied everything.
+        self.accounts: set[str] = set()
+        self.refused: set[str] = set()
         self.lock = threading.Lock()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
@@ -141,7 +144,9 @@ def _handler(server: S3Server) -> type[BaseHTTPRequestHandler]:  # noqa: C901 - 
             with server.lock:
                 server.counts[kind] += 1
                 number = server.counts[kind]
-            fault = server.fault(kind, key, number)
+            account = self.headers.get("Authorization", "").partition("Credential=")[2].partition("/")[0]
+            server.accounts.add(account)
+            fault = "denied" if account in server.refused else server.fault(kind, key, number)
             sent = self._sent() if kind in {"PUT", "POST"} else b""
             if fault in STATUS:
                 code, name = STATUS[fault]

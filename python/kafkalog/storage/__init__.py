@@ -182,7 +182,7 @@ def open_storage(
             known = _holding(text)
             if known is not None:
                 return known.at(location._replace(key=text[len(known.root) :].strip("/")))
-    options = StorageOptions(given or {})
+    options = StorageOptions({} if given is None else given)
     with _LOCK:
         return _mounted(location, options, filesystem)
 

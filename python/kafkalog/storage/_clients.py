@@ -11,9 +11,9 @@ import os
 import threading
 from collections import OrderedDict
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
-from kafkalog.storage._failures import StoreError, fail
+from kafkalog.storage._failures import StoreError, about_options, fail
 from kafkalog.storage._forks import end_forks_without_libraries, require_own_connections
 from kafkalog.storage._options import StorageOptions, seconds, truth
 from kafkalog.storage._versions import (
@@ -455,7 +455,8 @@ def _arrow(location: Location, options: StorageOptions) -> Client:
                 "us-east-1" if host or os.environ.get("AWS_ENDPOINT_URL") else _region(location.authority)
             )
         given = {name: value for name, value in arguments.items() if value is not None}
-        return ArrowClient(pa_fs.S3FileSystem(**given), location.authority, secrets)
+        with about_options(location.root, secrets):
+            return ArrowClient(pa_fs.S3FileSystem(**given), location.authority, secrets)
     if location.scheme in GCS:
         if known.keys() & {"service_account", "service_account_key", "application_credentials"}:
             raise ValueError(
@@ -468,7 +469,8 @@ def _arrow(location: Location, options: StorageOptions) -> Client:
             "scheme": scheme or None,
         }
         given = {name: value for name, value in arguments.items() if value is not None}
-        return ArrowClient(pa_fs.GcsFileSystem(**given), location.authority, secrets)
+        with about_options(location.root, secrets):
+            return ArrowClient(pa_fs.GcsFileSystem(**given), location.authority, secrets)
     container, account = _container(location, known)
     blob, dfs = azure_authorities(host, account)
     arguments = {
@@ -484,7 +486,8 @@ def _arrow(location: Location, options: StorageOptions) -> Client:
         "dfs_storage_scheme": scheme or None,
     }
     given = {name: value for name, value in arguments.items() if value is not None}
-    return ArrowClient(pa_fs.AzureFileSystem(account, **given), container, secrets)
+    with about_options(location.root, secrets):
+        return ArrowClient(pa_fs.AzureFileSystem(account, **given), container, secrets)
 
 
 def azure_authorities(host: str | None, account: str) -> tuple[str | None, str | None]:
@@ -526,32 +529,22 @@ def _obstore(location: Location, options: StorageOptions) -> Client:
 
     known, secrets = options.known(), options.secrets()
     client: dict[str, Any] = {"timeout": f"{options.timeout}s"}
-    for name in ("connect_timeout", "proxy_url"):
-        if name in known:
-            client[name] = known.pop(name)
+    if "connect_timeout" in known:
+        client["connect_timeout"] = f"{seconds('connect_timeout', known.pop('connect_timeout'))}s"
+    if "proxy_url" in known:
+        client["proxy_url"] = known.pop("proxy_url")
     for name in ("timeout", "max_retries"):
         known.pop(name, None)
     endpoint = known.get("endpoint", os.environ.get("AWS_ENDPOINT_URL", ""))
     if truth(known.pop("allow_http", False)) or str(endpoint).startswith("http://"):
         client["allow_http"] = True
-    retry: Any = {"max_retries": 0}
-    more: Any = {"client_options": client, "retry_config": retry}
-    if location.scheme in S3:
-        return ObstoreClient(stores.S3Store(location.authority, config=_texts(known), **more), "", secrets)
-    if location.scheme in GCS:
-        return ObstoreClient(stores.GCSStore(location.authority, config=_texts(known), **more), "", secrets)
-    container, account = _container(location, known)
-    return ObstoreClient(
-        stores.AzureStore(container, config=_texts(known | {"account_name": account}), **more), "", secrets
-    )
-
-
-def _texts(options: dict[str, Any]) -> Any:
-    return {
-        name: str(value).lower() if isinstance(value, bool) else str(value)
-        for name, value in options.items()
-        if value is not None
-    }
+    name, made = location.authority, cast("Any", stores.S3Store if location.scheme in S3 else stores.GCSStore)
+    if location.scheme in AZURE:
+        name, known["account_name"] = _container(location, known)
+        made = stores.AzureStore
+    with about_options(location.root, secrets):
+        store = made(name, config=known, client_options=client, retry_config={"max_retries": 0})
+    return ObstoreClient(store, "", secrets)
 
 
 def _fsspec(location: Location, options: StorageOptions) -> Client:

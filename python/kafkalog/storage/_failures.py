@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 import re
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
 _Answer = TypeVar("_Answer")
 # Seconds between tries of what the core does not try; a little more or less each.
@@ -112,6 +113,17 @@ def fail(error: BaseException, secrets: Iterable[str]) -> NoReturn:
         raise StoreError(kind, f"there is no such {what}") from None
     advice = next((advice for pattern, advice in _ADVICE if pattern.search(_first(error))), "")
     raise StoreError(kind, redacted(error, secrets) + advice) from None
+
+
+@contextmanager
+def about_options(root: str, secrets: Iterable[str]) -> Iterator[None]:
+    """Raise what a client says of its options when it is made, in its own class perhaps, as ``ValueError``."""
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception as error:  # noqa: BLE001 - clients raise whatever they like
+        raise ValueError(f"{root}: storage_options: {redacted(error, secrets)}") from None
 
 
 def kind_of(error: BaseException) -> str:

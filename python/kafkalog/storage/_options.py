@@ -20,6 +20,10 @@ _NO_SECRET = frozenset(
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|)\Z")
 _LONGEST = 86_400
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "": 1.0}
+# The password in a URL, of a proxy for instance.
+_PASSWORD = re.compile(r"://[^/?#@:]*:([^/?#]+)@")
+_FLAGS = frozenset({"allow_http", "virtual_hosted_style_request", "skip_signature", "use_emulator"})
+_YES, _NO = frozenset({"1", "true", "yes", "on", "y", "t"}), frozenset({"0", "false", "no", "off", "n", "f"})
 
 # By their shortest name: the names under which each is known, as object_store has them, and fsspec for S3.
 KNOWN = {
@@ -87,14 +91,16 @@ class StorageOptions:
         """Return the options with values from the environment."""
         return {name: _resolved(name, value) for name, value in self.given.items()}
 
-    def known(self) -> dict[str, Any]:
-        """Return the resolved options by their shortest names; others are refused."""
-        found: dict[str, Any] = {}
+    def known(self) -> dict[str, str]:
+        """Return the resolved options by their shortest names, without those that are None; others are refused."""
+        found: dict[str, str] = {}
         # fsspec's ``key`` and what it hands on to its client.
         flat = self.resolved()
         more = flat.pop("client_kwargs", None)
         if isinstance(more, Mapping):
-            flat |= {name: value for name, value in more.items() if value is not None}
+            flat |= {name: value for name, value in StorageOptions(more).given.items() if value is not None}
+        elif more is not None:
+            raise TypeError(f"storage option 'client_kwargs' must be a mapping, not a {type(more).__name__}")
         if "key" in flat:
             flat["access_key_id"] = flat.pop("key")
         for name, value in flat.items():
@@ -105,19 +111,28 @@ class StorageOptions:
                     f"unknown storage option {name!r}{hint}; valid are those of object_store, such as "
                     f"{', '.join(list(KNOWN)[:6])}"
                 )
-            found[short] = value
+            if value is not None:
+                found[short] = _text(name, value, is_flag=short in _FLAGS)
         return found
 
     def secrets(self) -> list[str]:
         """Return the values that must not be shown."""
-        return [str(value) for name, value in self._leaves(self.resolved()) if is_secret(name) and value]
+        found = []
+        for name, value in self._leaves(self.resolved()):
+            password = _PASSWORD.search(str(value))
+            if is_secret(name) and value:
+                found.append(str(value))
+            elif password is not None:
+                found.append(password[1])
+        return found
 
     def require_no_secrets(self, what: str) -> None:
         """Refuse to write secrets that were given as text into a pickle or a plan."""
         for name, value in self._leaves(self.given):
-            if is_secret(name) and value and not str(value).startswith(_ENV):
+            has_password = _PASSWORD.search(str(value)) is not None
+            if value and (is_secret(name) or has_password) and not str(value).startswith(_ENV):
                 raise ValueError(
-                    f"storage option {name!r} is a secret, which would get into {what}: "
+                    f"storage option {name!r} {'has' if has_password else 'is'} a secret, which would get into {what}: "
                     f'give {name}="env:NAME", the name of an environment variable of the processes that read'
                 )
 
@@ -130,7 +145,13 @@ class StorageOptions:
     @property
     def retries(self) -> int:
         """Attempts after the first one."""
-        return _arguments.integer("storage option max_retries", int(self._own("max_retries", 5)), 0, 100)
+        given = self._own("max_retries", 5)
+        if isinstance(given, str):
+            try:
+                given = int(given)
+            except ValueError:
+                raise ValueError(f"storage option max_retries is {given!r}; expected a whole number") from None
+        return _arguments.integer("storage option max_retries", given, 0, 100)
 
     @property
     def timeout(self) -> float:
@@ -139,7 +160,8 @@ class StorageOptions:
         return seconds("timeout", given)
 
     def _own(self, name: str, default: Any) -> Any:
-        return _resolved(name, self.given.get(name, default))
+        given = next((value for each, value in self.given.items() if each.lower() == name), None)
+        return default if given is None else _resolved(name, given)
 
 
 def is_secret(name: str) -> bool:
@@ -155,6 +177,18 @@ def seconds(name: str, given: Any) -> float:
     return float(found[1]) * _UNITS[found[2]]
 
 
+def _text(name: str, value: Any, *, is_flag: bool) -> str:
+    """Return a value as text; the error does not show it, since it may be secret."""
+    if isinstance(value, (bytes, bytearray)) or not isinstance(value, (str, int, float, os.PathLike)):
+        raise TypeError(f"storage option {name!r} must be text, not a {type(value).__name__}")
+    if not is_flag:
+        return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+    flag = str(value).strip().lower()
+    if flag not in _YES | _NO:
+        raise ValueError(f"storage option {name!r} is {value!r}; expected true or false")
+    return str(flag in _YES).lower()
+
+
 def _resolved(name: str, value: Any) -> Any:
     if isinstance(value, Mapping):
         return {inner: _resolved(inner, each) for inner, each in value.items()}
@@ -168,4 +202,4 @@ def _resolved(name: str, value: Any) -> Any:
 
 def truth(value: Any) -> bool:
     """Return a flag that may be given as text."""
-    return str(value).strip().lower() in {"1", "true", "yes", "on", "y", "t"}
+    return str(value).strip().lower() in _YES
