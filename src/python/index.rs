@@ -13,6 +13,7 @@ use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 
 use super::errors::into_py;
+use super::interrupt;
 use super::rows::PyRows;
 use crate::api::index::{
     AbortedTxn, EntryFile, EntryIndex, IndexEntry, OffsetIndex, OffsetPosition, TimeIndex,
@@ -144,7 +145,11 @@ fn opened<T: Send>(
         base => base,
     };
     let from = *base.as_ref().unwrap_or(&0);
-    let index = py.detach(|| open(from)).map_err(into_py)?;
+    let index = if writable {
+        py.detach(|| open(from)).map_err(into_py)?
+    } else {
+        interrupt::detach(py, || open(from))?
+    };
     base?;
     Ok(Closing::new(index))
 }

@@ -309,7 +309,7 @@ impl PyLogDir {
 
     #[getter]
     fn meta(&self, py: Python<'_>) -> PyResult<Option<BTreeMap<String, String>>> {
-        py.detach(|| self.dir.meta_properties()).map_err(into_py)
+        interrupt::detach(py, || self.dir.meta_properties())
     }
 
     #[getter]
@@ -323,13 +323,18 @@ impl PyLogDir {
                 (name, entries.collect())
             }))
         };
-        let all: Result<Vec<_>> = py.detach(|| CHECKPOINTS.into_iter().map(read).collect());
-        Ok(all.map_err(into_py)?.into_iter().flatten().collect())
+        let all: Vec<_> = interrupt::detach(py, || {
+            CHECKPOINTS
+                .into_iter()
+                .map(read)
+                .collect::<Result<Vec<_>>>()
+        })?;
+        Ok(all.into_iter().flatten().collect())
     }
 
     #[getter]
-    fn clean_shutdown(&self, py: Python<'_>) -> bool {
-        py.detach(|| self.dir.is_clean())
+    fn clean_shutdown(&self, py: Python<'_>) -> PyResult<bool> {
+        interrupt::detach(py, || Ok(self.dir.is_clean()))
     }
 
     fn folders(&self) -> Vec<(OsString, String, i32, &'static str)> {
@@ -403,8 +408,8 @@ pub(super) struct PyDirState(pub(super) DirState);
 #[pymethods]
 impl PyDirState {
     #[new]
-    fn new(py: Python<'_>, log_dir: PathBuf) -> Self {
-        Self(py.detach(|| DirState::read(&log_dir)))
+    fn new(py: Python<'_>, log_dir: PathBuf) -> PyResult<Self> {
+        interrupt::detach(py, || Ok(DirState::read(&log_dir))).map(Self)
     }
 }
 
@@ -453,7 +458,7 @@ impl PyPartitionLog {
 
     #[getter]
     fn topic_id(&self, py: Python<'_>) -> PyResult<Option<String>> {
-        py.detach(|| self.log.topic_id()).map_err(into_py)
+        interrupt::detach(py, || self.log.topic_id())
     }
 
     #[getter]
@@ -478,7 +483,7 @@ impl PyPartitionLog {
 
     #[getter]
     fn leader_epochs(&self, py: Python<'_>) -> PyResult<Vec<(i32, i64)>> {
-        let epochs = py.detach(|| self.log.leader_epochs()).map_err(into_py)?;
+        let epochs = interrupt::detach(py, || self.log.leader_epochs())?;
         Ok(epochs
             .into_iter()
             .map(|e| (e.epoch, e.start_offset))
@@ -501,7 +506,7 @@ impl PyPartitionLog {
     }
 
     fn other_files(&self, py: Python<'_>) -> PyResult<Vec<(String, u64)>> {
-        py.detach(|| self.log.other_files()).map_err(into_py)
+        interrupt::detach(py, || self.log.other_files())
     }
 
     fn lookup(&self, py: Python<'_>, offset: i64) -> PyResult<Option<(i64, u64, i64)>> {

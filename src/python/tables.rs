@@ -29,8 +29,7 @@ pub(super) fn table_records(
     secrets: bool,
     embedded: bool,
 ) -> PyResult<RecordStream> {
-    let ranges = py.detach(|| plan(&paths, topics.as_deref()));
-    let ranges = ranges.map_err(into_py)?;
+    let ranges = interrupt::detach(py, || plan(&paths, topics.as_deref()))?;
     let show = Show { secrets, embedded };
     Ok(RecordStream::new(Request::Tables { ranges, show }))
 }
@@ -103,8 +102,7 @@ pub(super) fn table_offsets(
         (false, false) => WantedRows::Committed,
     };
     let topics = [Topic::ConsumerOffsets.name().to_owned()];
-    let ranges = py.detach(|| plan(&paths, Some(&topics)));
-    let ranges = ranges.map_err(into_py)?;
+    let ranges = interrupt::detach(py, || plan(&paths, Some(&topics)))?;
     Ok(RecordStream::new(Request::Offsets { ranges, wanted }))
 }
 
