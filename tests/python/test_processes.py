@@ -156,6 +156,48 @@ def test_a_process_is_forked_while_requests_run(
     assert (said, failure) == (forked_read.expected(how, long_log[1]), "")
 
 
+# A fork while another thread opens the store, as that of a pool that gets a new worker.
+OPENING = """
+import json, os, signal, sys, threading, time
+import kafkalog
+from kafkalog.storage import _clients
+client, options = sys.argv[1], json.loads(sys.argv[2])
+_clients._has_obstore = lambda: client == "obstore"
+url, begun = ("fsspec::" if client == "fsspec" else "") + "s3://bkt/orders-0", threading.Event()
+def read(who):
+    print(who, kafkalog.read_table(url, columns=["offset"], storage_options=options).num_rows, flush=True)
+def slow(location, options, make=_clients.client_for):
+    begun.set()
+    time.sleep(0.5)
+    return make(location, options)
+_clients.client_for = slow
+thread = threading.Thread(target=read, args=("parent",))
+thread.start()
+begun.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(20)
+    read("child")
+    sys.exit(3)
+thread.join()
+print("code", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.parametrize("client", ALL_CLIENTS)
+@pytest.mark.sampled(1)
+def test_a_process_is_forked_while_another_thread_opens_a_store(
+    server: S3Server, long_log: tuple[Path, int], client: str
+) -> None:
+    server.reset()
+    options = json.dumps({**server.storage_options, "timeout": "10s"})
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", OPENING, client, options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    said = sorted(done.stdout.splitlines())
+    assert (said, done.stderr) == ([f"child {long_log[1]}", "code 3", f"parent {long_log[1]}"], "")
+
+
 COMMAND = """
 import sys
 from kafkalog.cli.main import run

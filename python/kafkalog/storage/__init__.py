@@ -36,6 +36,9 @@ _KEEPS_LISTINGS: ContextVar[bool] = ContextVar("keeps_listings", default=False)
 # Log dirs and their tiers, which kafkalog.tiers mounts.
 TIERED = "tiered://"
 _LOCK = threading.Lock()
+if hasattr(os, "register_at_fork"):
+    # Held by a thread that opens a store, it would stay so in a fork, as in concurrent.futures.
+    os.register_at_fork(after_in_child=_LOCK._at_fork_reinit)  # type: ignore[attr-defined]  # noqa: SLF001
 _MOUNTED: dict[str, Storage] = {}
 
 
